@@ -18,8 +18,9 @@ static const char *const vendor_words[] = {"intel", "amd", "arm", "mixed",
 static const struct mock_words vendors = {vendor_words, 5};
 
 /* Words in the names of GPUs that NCCL does not run on. */
-static const char *const other_gpus[] = {"AMD",   "Instinct", "Radeon",
-                                         "Intel", "Gaudi",    NULL};
+static const char *const other_gpus[] = {
+    "AMD",   "Instinct", "Radeon", "MI2",      "MI3", "MI4", "gfx",
+    "Intel", "Gaudi",    "Ascend", "Trainium", "TPU", NULL};
 static const int capabilities[] = {60, 61, 62, 70,  72,  75,  80,  86,  87,
                                    88, 89, 90, 100, 101, 103, 110, 120, 121};
 

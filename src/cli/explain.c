@@ -331,7 +331,7 @@ static enum stp_status explain_all(struct explain *e)
         free(text);
     } else {
         if (!e->o->machine.json)
-            printf("%s on %s, one collective at a time%s\n\n",
+            printf("%s on %s, one collective at a time, of plain buffers%s\n\n",
                    e->options.plugin, machine,
                    e->policy != NULL && stp_policy_same_bits(e->policy)
                        ? "; the policy keeps the bits of NCCL's own choice"

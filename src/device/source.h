@@ -32,7 +32,8 @@ enum stp_source {
     "A modelled machine shows what NCCL would choose, not what is fast: on "   \
     "recorded machines the model is off by 9 to 33 percent (median of AUTO), " \
     "its best arm is the best in 73 of 120 to 124 of 140 cases, and modelled " \
-    "overlap has the sign of a gain right in 102 of 129, and in 0 of 27 that " \
+    "overlap has the sign of a gain right in 102 of 129, but in 0 of the 27 "  \
+    "that "                                                                    \
     "are faster"
 
 /* One of STP_SOURCE_WORDS. */

@@ -211,8 +211,18 @@ void stp_iteration_regime_text(const struct stp_iteration_report *report,
 {
     size_t n = report->summary->n_settings;
     const char *s = n == 1 ? "" : "s";
+    bool has_interval = false;
 
-    if (report->n_regimes == 0)
+    for (size_t i = 0; i < n; i++)
+        for (size_t a = 1; a < report->summary->settings[i].n_arms; a++)
+            has_interval |=
+                isfinite(report->summary->settings[i].arms[a].gain.high);
+    if (!has_interval)
+        snprintf(text, STP_ITERATION_TEXT,
+                 "Nothing is sure of %zu setting%s: neither one round nor a "
+                 "model tells an arm from another.",
+                 n, s);
+    else if (report->n_regimes == 0)
         snprintf(text, STP_ITERATION_TEXT,
                  "None among %zu setting%s: nowhere is the arm that is the "
                  "fastest alone sure to be at least %g percent behind.",

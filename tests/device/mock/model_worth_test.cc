@@ -180,8 +180,8 @@ TEST(ModelWords, HaveTheFiguresOfRecordedMachines)
                   of(best.first, best.second) +
                   " cases, and modelled overlap has the sign of a gain right "
                   "in " +
-                  of(n_right, n) + ", and in " + of(n_found, n_faster) +
-                  " that are faster",
+                  of(n_right, n) + ", but in " + std::to_string(n_found) +
+                  " of the " + std::to_string(n_faster) + " that are faster",
               STP_MODEL_WORDS);
 }
 

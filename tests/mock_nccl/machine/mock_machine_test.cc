@@ -187,6 +187,8 @@ const BrokenCase kBrokenMachines[] = {
      ":2: column 'nccl': '2.40.0', expected a version whose choices and times are known, 2.21 to 2.32"},
     {"gpu_of_amd", HEADER "AMD Instinct MI300X,90,4,1,amd,24,0,2.28.9\n",
      ":2: column 'gpu': 'AMD Instinct MI300X', expected a GPU of NVIDIA: nothing is known of other libraries than NCCL"},
+    {"gpu_of_amd_by_its_model", HEADER "MI300X,90,4,1,amd,24,0,2.28.9\n",
+     ":2: column 'gpu': 'MI300X', expected a GPU of NVIDIA: nothing is known of other libraries than NCCL"},
     {"capability_of_no_gpu", HEADER "G,94,4,1,amd,24,0,2.28.9\n",
      ":2: column 'compute_capability': 94, which no GPU of NVIDIA has, expected one such as 90"},
 };
