@@ -371,6 +371,13 @@ struct mock_nccl_options {
      * buffers are in symmetric windows, see mock_call.windows. */
     bool zero_ctas;
 
+    /* minCTAs and maxCTAs of the communicators' ncclConfig_t, or 0 where it has
+     * none: 1, and as many channels as the version can have, 32 up to 2.24 and
+     * 64 later. NCCL refuses a minCTAs without a maxCTAs. They limit channels,
+     * and the blocks of symmetric kernels. */
+    int min_ctas;
+    int max_ctas;
+
     /* NCCL_ENQUEUE_REARCH_ENABLE=1, which 2.31 and later know: NCCL compares
      * symmetric and general kernels of each collective by itself, in the
      * application's order, broadcasts last, without groups. It asks the tuner
@@ -493,7 +500,10 @@ struct mock_call {
      * ncclFloat32 or ncclFloat64 */
     size_t element_size;
     int n_pipe_ops; /* 0 means 1 */
-    int reg_buff;   /* 0 or 1 */
+    /* 0, or 1 for buffers that the application has registered; 2 if it has
+     * registered them together with those that follow, so that NCCL finds all
+     * the bytes of a group's decision at the address of its smallest */
+    int reg_buff;
     /* NVLS does not support the type and operation, such as avg */
     bool no_nvls;
     bool fp8;    /* a type of one byte (element size 0 then means 1), which NVLS

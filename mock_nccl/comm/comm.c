@@ -53,7 +53,7 @@ static ncclResult_t comm_ask_tuner(struct mock_comm *comm,
         .coll = call->coll,
         .n_bytes = call->n_bytes,
         .n_pipe_ops = call->n_pipe_ops,
-        .reg_buff = call->reg_buff,
+        .reg_buff = call->reg_buff != 0,
         .n_algos = comm->version->n_algos,
         .table = cells + GUARD,
     };
@@ -522,9 +522,15 @@ ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
     bool alone = info.n_ranks == 1;
     struct mock_user_choice choice = {0};
     ncclTunerConstants_v7_t constants;
-    struct mock_comm *comm = calloc(1, sizeof(*comm));
+    struct mock_comm *comm;
     ncclResult_t rc = ncclSuccess;
 
+    if (options->min_ctas < 0 || options->min_ctas > options->max_ctas)
+        return mock_fail(ncclInvalidArgument,
+                         "minCTAs of %d and maxCTAs of %d, but NCCL expects "
+                         "maxCTAs wherever minCTAs is set, and no less",
+                         options->min_ctas, options->max_ctas);
+    comm = calloc(1, sizeof(*comm));
     if (comm == NULL)
         return mock_fail_memory();
     comm->nccl = nccl;
@@ -550,6 +556,8 @@ ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
         free(comm);
         return rc;
     }
+    choice.min_ctas = options->min_ctas;
+    choice.max_ctas = options->max_ctas;
     choice.collnet = options->collnet && mock_machine_collnet(machine, &info);
     mock_machine_fit_nvls(machine, &comm->version->model, &info);
     mock_model_build(&comm->model, &info, &machine->graphs,

@@ -27,6 +27,9 @@ static ncclResult_t group_decide_run(struct mock_group *g, size_t i, size_t end)
         sum.no_collnet = g->tasks[j - 1].call.no_collnet;
     for (size_t j = i + 1; j < end; j++)
         sum.n_bytes += g->tasks[j].call.n_bytes;
+    /* NCCL looks for all the bytes where the smallest buffer is */
+    if (end > i + 1)
+        sum.reg_buff = task->call.reg_buff > 1;
     rc = mock_comm_decide(g->comm, &sum, MOCK_SCOPE_ALL, first,
                           &task->max_channels);
     for (size_t j = i + 1; j < end; j++) {
@@ -132,7 +135,7 @@ static ncclResult_t group_take_in(struct mock_group *g,
         if (!mock_comm_asks(g->comm, call))
             continue;
         if (g->captured)
-            call->reg_buff = 1;
+            call->reg_buff = 2; /* NCCL registers them by itself */
         task->number = i;
         task->place = g->n++;
         task->traffic =

@@ -180,6 +180,11 @@ cost_model_enable_ring_fallback(struct mock_model *model,
     }
 }
 
+static int cost_model_limit(int n, int min, int max)
+{
+    return n < min ? min : n > max ? max : n;
+}
+
 void mock_model_build(struct mock_model *model,
                       const struct mock_machine_info *info,
                       const struct mock_graphs *graphs,
@@ -211,8 +216,15 @@ void mock_model_build(struct mock_model *model,
         graphs->graph[MOCK_GRAPH_RING].type_intra <= MOCK_PATH_NVL;
     model->ring_leaves_gpu =
         graphs->graph[MOCK_GRAPH_RING].type_intra != MOCK_PATH_LOC;
-    model->n_channels = info->n_channels;
-    model->n_nvls_channels = info->n_nvls_channels;
+    model->max_ctas = rules->max_channels;
+    if (user->max_ctas > 0 && user->max_ctas < model->max_ctas)
+        model->max_ctas = user->max_ctas;
+    model->min_ctas = cost_model_limit(user->min_ctas, 1, model->max_ctas);
+    model->n_channels =
+        cost_model_limit(info->n_channels, model->min_ctas, model->max_ctas);
+    if (info->n_nvls_channels > 0)
+        model->n_nvls_channels = cost_model_limit(
+            info->n_nvls_channels, model->min_ctas, model->max_ctas);
     model->nvls_network = graphs->graph[MOCK_GRAPH_NVLS].bw_inter;
     model->n_nvls_heads = graphs->graph[MOCK_GRAPH_NVLS].n_channels;
     model->n_collnet_heads = graphs->graph[MOCK_GRAPH_COLLNET_DIRECT].n_heads;

@@ -29,6 +29,9 @@ struct mock_user_choice {
 
     /* NCCL_ALGO rules symmetric kernels out */
     bool no_symmetric[NCCL_NUM_TUNED_FUNCS];
+
+    int min_ctas; /* of the communicator's configuration; 0: not set */
+    int max_ctas;
 };
 
 /*
@@ -77,6 +80,8 @@ struct mock_model {
     bool no_symmetric[NCCL_NUM_TUNED_FUNCS]; /* see above */
     int n_channels;
     int n_nvls_channels;
+    int min_ctas; /* of the communicator: the blocks that symmetric kernels */
+    int max_ctas; /* may have */
     float nvls_network;  /* GB/s between nodes of an NVLS channel */
     int n_nvls_heads;    /* number of GPUs that are heads of NVLS channels */
     int n_collnet_heads; /* number of GPUs that are heads of CollNet Direct

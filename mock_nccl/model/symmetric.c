@@ -101,8 +101,7 @@ static bool symmetric_is_possible(const struct mock_model *model,
     if (kernel->multicast == LOADS && work->fp8 && !is_blackwell)
         return false;
     if (kernel->tma != NO_TMA &&
-        (!model->rules->symmetric_tma || !is_blackwell ||
-         !symmetric_is_worth_tma(model, work, kernel, 1)))
+        (!model->rules->symmetric_tma || !is_blackwell))
         return false;
     if (kernel->traffic == TRAFFIC_LL)
         return work->n_works == 1 && bus < LL_LIMIT;
@@ -173,8 +172,39 @@ static double symmetric_predict(const struct speed *speed, double bus_bytes,
     return speed->latency + (x >= 100 ? x : log1p(exp(x)));
 }
 
-/* The fewest blocks that are almost as fast as all. */
-static void symmetric_set_time(const struct mock_model *model,
+/* The fewest and the most blocks of a kernel; none if *max_ret is 0. */
+static int symmetric_get_blocks(const struct mock_model *model,
+                                const struct symmetric_kernel *kernel,
+                                const struct mock_symmetric_work *work,
+                                int *max_ret)
+{
+    int max = MAX_BLOCKS;
+    int min = model->min_ctas;
+
+    if (kernel->times_ranks)
+        max =
+            ((model->compute_capability < 100 ? 16 : 32) + model->n_ranks - 1) /
+            model->n_ranks;
+    if (max > model->max_ctas)
+        max = model->max_ctas;
+    if (model->rules->symmetric_even) {
+        if (min > max)
+            min = max;
+        if (min != max && min != 1)
+            min = (min + 1) / 2 * 2;
+        if (min != max && max != 1)
+            max = max / 2 * 2;
+    }
+    if (!symmetric_is_worth_tma(model, work, kernel, min))
+        max = 0;
+    while (max > min && !symmetric_is_worth_tma(model, work, kernel, max))
+        max -= max == 2 ? 1 : 2;
+    *max_ret = max;
+    return min;
+}
+
+/* The fewest blocks that are almost as fast as all; false if there are none. */
+static bool symmetric_set_time(const struct mock_model *model,
                                const struct symmetric_kernel *kernel,
                                const struct mock_symmetric_work *work,
                                struct mock_symmetric_kernel *ret)
@@ -190,30 +220,24 @@ static void symmetric_set_time(const struct mock_model *model,
     double bus = (double)all[kernel->traffic];
     double multiplier =
         kernel->multiplier * (kernel->times_ranks ? model->n_ranks : 1);
-    int max = MAX_BLOCKS;
-    int step = 1;
+    int max;
+    const int min = symmetric_get_blocks(model, kernel, work, &max);
 
-    if (kernel->times_ranks)
-        max =
-            ((model->compute_capability < 100 ? 16 : 32) + model->n_ranks - 1) /
-            model->n_ranks;
-    if (model->rules->symmetric_even && max > 1)
-        max = max / 2 * 2;
-    while (max > 1 && !symmetric_is_worth_tma(model, work, kernel, max))
-        max -= max == 2 ? 1 : 2;
+    if (max == 0)
+        return false;
     ret->n_blocks = max;
     ret->us = (float)symmetric_predict(&speed, bus, max, multiplier);
-    for (int n = 1; n < max; n += step) {
+    for (int n = min; n < max;
+         n += model->rules->symmetric_even && n > 1 ? 2 : 1) {
         double us = symmetric_predict(&speed, bus, n, multiplier);
 
         if (us <= 1.025 * (double)ret->us) {
             ret->n_blocks = n;
             ret->us = (float)us;
-            return;
+            break;
         }
-        if (model->rules->symmetric_even && n > 1)
-            step = 2;
     }
+    return true;
 }
 
 size_t mock_symmetric_list(const struct mock_model *model,
@@ -227,11 +251,11 @@ size_t mock_symmetric_list(const struct mock_model *model,
     for (int i = 0; i < N_KERNELS; i++) {
         struct mock_symmetric_kernel *ret = &kernels_ret[n];
 
-        if (!symmetric_is_possible(model, work, &symmetric_kernels[i]))
+        if (!symmetric_is_possible(model, work, &symmetric_kernels[i]) ||
+            !symmetric_set_time(model, &symmetric_kernels[i], work, ret))
             continue;
         ret->name = symmetric_kernels[i].name;
         ret->is_ll = symmetric_kernels[i].traffic == TRAFFIC_LL;
-        symmetric_set_time(model, &symmetric_kernels[i], work, ret);
         ret->charged_us = ret->us * (1.0f + .025f * (float)ret->n_blocks);
         n++;
     }

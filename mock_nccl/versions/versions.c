@@ -206,6 +206,7 @@ enum { NVLS_TREE_CORRECTIONS = 24 };
     .symmetric_even = (v) >= MOCK_2_31, \
     .symmetric_scatters = (v) >= MOCK_2_31, \
     .symmetric_tma = (v) >= MOCK_2_31, \
+    .max_channels = (v) < MOCK_2_25 ? 32 : 64, \
     .fine_cells = (v) < MOCK_2_23, \
     .weighs_ll = (v) >= MOCK_2_26, \
     .fills_channels = (v) >= MOCK_2_29, \

@@ -281,6 +281,7 @@ struct mock_model_rules {
     bool symmetric_tma;      /* some move data by TMA on Blackwell */
 
     /* channels */
+    int max_channels; /* of a communicator */
     bool fine_cells; /* channels receive 16 bytes at a time, not min_traffic */
     bool weighs_ll;  /* the traffic of LL is multiplied by four */
     bool fills_channels;   /* all channels are used, even if one receives less

@@ -388,6 +388,8 @@ static enum stp_status trace_end_collective(struct reader *r,
     stp_set_operation(&row->call, raw->type, raw->op);
     row->call.reg_buff =
         raw->reg_buff >= 0 ? raw->reg_buff : row->n_launches > 0;
+    if (row->n_launches > 0)
+        row->call.reg_buff *= 2; /* NCCL registers all that is captured */
     /* Between two recorded collectives is compute.  Each process has a clock of
      * its own. */
     if (n_rows == 0 || row->process == rows[0].process) {

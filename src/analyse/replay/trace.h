@@ -11,7 +11,8 @@
  *   bytes        as a tuner counts them; empty for compute
  *   group        rows that follow each other with the same number ran in one
  *                ncclGroup, one of each communicator's; empty: by itself
- *   regBuff      0 or 1; empty: 1 if captured, else 0
+ *   regBuff      0, or 1 for buffers that are registered, of a group one by
+ *                one; empty: 1 if captured, else 0
  *   expect       the required choice: ALGORITHM/PROTOCOL,
  *                ALGORITHM/PROTOCOL/CHANNELS with the channels that run, or
  *                auto for NCCL's own choice; empty: anything

@@ -97,9 +97,10 @@ mock_call Fp8(mock_call call)
     return call;
 }
 
-mock_call Registered(mock_call call)
+// Registered by itself, or together with the buffers that follow it.
+mock_call Registered(mock_call call, int how = 1)
 {
-    call.reg_buff = 1;
+    call.reg_buff = how;
     return call;
 }
 
@@ -183,9 +184,18 @@ TEST_F(Group, AsksOnceForEachRunWithinAFactorOfFour)
         {"as_many_as_channels",
          std::vector<mock_call>(24, Call(kAr, 1024)),
          {{kAr, 24 * 1024, 1, 0}}},
+        {"registered_one_by_one",
+         std::vector<mock_call>(8, Registered(Call(kAr, m))),
+         {{kAr, 8 * m, 1, 0}}},
+        {"registered_together",
+         std::vector<mock_call>(8, Registered(Call(kAr, m), 2)),
+         {{kAr, 8 * m, 1, 1}}},
         {"registered_as_the_smallest",
-         {Call(kAr, 3 * m), Registered(Call(kAr, m))},
+         {Call(kAr, 3 * m), Registered(Call(kAr, m), 2)},
          {{kAr, 4 * m, 1, 1}}},
+        {"registered_alone_in_its_decision",
+         {Call(kAr, 4 * m), Registered(Call(kAr, m))},
+         {{kAr, m, 1, 1}, {kAr, 4 * m, 1, 0}}},
         {"empty", {}, {}},
     };
 

@@ -90,6 +90,53 @@ const ChannelCase kChannelCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, Channels, testing::ValuesIn(kChannelCases),
                          CaseName());
 
+// The CTAs of a communicator's ncclConfig_t limit all channels; up
+// to 2.24 NCCL has 32.
+TEST(ChannelLimits, AreThoseOfTheCommunicator)
+{
+    const struct {
+        const char *version, *machine, *algo;
+        int min_ctas, max_ctas, want;
+    } cases[] = {
+        {"2.28", "h200x4", "ring", 0, 0, 24},
+        {"2.28", "h200x4", "ring", 0, 8, 8},
+        {"2.28", "h200x4", "ring", 16, 64, 24},
+        {"2.28", "h200x4", "ring", 32, 64, 32},
+        {"2.30", "h200x4", "ring", 40, 64, 40},
+        {"2.25", "h200x4", "ring", 40, 64, 40},
+        {"2.24", "h200x4", "ring", 40, 64, 32},
+        {"2.21", "h200x4", "ring", 40, 64, 32},
+        {"2.28", "h100x8", "nvls", 0, 0, 16},
+        {"2.28", "h100x8", "nvls", 0, 4, 4},
+        {"2.28", "h100x8", "nvls", 20, 64, 20},
+        {"2.28", "h200x4", "ring", 4, 0, -1},
+        {"2.28", "h200x4", "ring", 5, 4, -1},
+    };
+
+    for (const auto &c : cases) {
+        mock_nccl_options options{};
+        options.version = c.version;
+        options.algo = c.algo;
+        options.min_ctas = c.min_ctas;
+        options.max_ctas = c.max_ctas;
+        Nccl nccl = MakeNccl(options);
+        Machine machine = LoadMachine(c.machine);
+        const mock_call call = Call(ncclFuncAllReduce, 1 << 30);
+        mock_outcome outcome{};
+        mock_comm *comm = nullptr;
+
+        EXPECT_EQ(c.want < 0 ? ncclInvalidArgument : ncclSuccess,
+                  mock_comm_create(nccl.get(), machine.get(), 1, &comm));
+        if (comm != nullptr) {
+            mock_comm_collective(comm, &call, &outcome);
+        }
+        EXPECT_EQ(c.want < 0 ? 0 : c.want, outcome.n_channels)
+            << c.version << " " << c.algo << " " << c.min_ctas << " "
+            << c.max_ctas;
+        mock_comm_destroy(comm);
+    }
+}
+
 TEST_F(Scripted, ChannelsThatEightBitsMakeZeroFail)
 {
     script = [](Table, int *n_channels) {

@@ -80,6 +80,8 @@ mock_model NodeOf(const char *version, int compute_capability, int n_ranks)
     model.n_ranks = n_ranks;
     model.n_nodes = 1;
     model.n_nvls_channels = 16;
+    model.min_ctas = 1;
+    model.max_ctas = 64;
     return model;
 }
 
@@ -90,6 +92,28 @@ std::vector<mock_symmetric_kernel> KernelsOf(const mock_model &model,
 
     kernels.resize(mock_symmetric_list(&model, &work, kernels.data()));
     return kernels;
+}
+
+TEST(Symmetric, KernelsHaveTheBlocksThatTheCommunicatorAllows)
+{
+    for (const Row &row :
+         ReadCsv(STP_FIXTURES "/cost_models/symmetric_ctas.csv")) {
+        const size_t n_bytes = std::stoull(row.at("bytes"));
+        mock_model model = NodeOf(row.at("version").c_str(),
+                                  std::stoi(row.at("compute_capability")),
+                                  std::stoi(row.at("ranks")));
+        model.min_ctas = std::stoi(row.at("min_ctas"));
+        model.max_ctas = std::stoi(row.at("max_ctas"));
+        std::string got = "none";
+        for (const mock_symmetric_kernel &kernel :
+             KernelsOf(model, {Find(kColls, row.at("collective")), false,
+                               n_bytes, n_bytes, 1, MOCK_WINDOWS_BOTH}))
+            if (kernel.name == row.at("kernel") &&
+                kernel.us == std::stof(row.at("us")))
+                got = std::to_string(kernel.n_blocks);
+        EXPECT_EQ(row.at("blocks"), got)
+            << row.at("version") << " " << row.at("kernel") << " " << n_bytes;
+    }
 }
 
 TEST(Symmetric, EveryKernelHasNcclsPrediction)
