@@ -572,7 +572,7 @@ static enum stp_status mock_begin_round(void *self, unsigned round,
     if (most > 0 &&
         ((round >= n_rounds && !e->info.repeats_rounds) || n_rounds > most))
         return stp_fail(err, STP_ERR_RANGE,
-                        "%u rounds, but machine '%s' was recorded in %u",
+                        "%u rounds, but machine '%s' has %u",
                         n_rounds, e->info.machine, e->info.max_rounds);
     stp_mock_round_begin(&e->round, round, most > 0 ? n_rounds : 0, &e->time);
     return STP_OK;

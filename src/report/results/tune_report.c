@@ -179,12 +179,14 @@ static void tune_report_write_doubts(const struct stp_tune_report *r,
 
             stp_arm_name(&u->arm, arm);
             stp_size_name(u->n_bytes, size);
-            fprintf(out,
-                    "%s %s of %s%s with %s %.3fx (%.3f to %.3f) after %zu "
-                    "rounds",
-                    i > 0 ? ";" : "", stp_coll_name(u->coll), size,
-                    u->overlaps ? " overlapped" : "", arm, u->gain.gain,
-                    u->gain.low, u->gain.high, u->gain.n_pairs);
+            fprintf(out, "%s %s of %s%s with %s %.3fx", i > 0 ? ";" : "",
+                    stp_coll_name(u->coll), size,
+                    u->overlaps ? " overlapped" : "", arm, u->gain.gain);
+            if (u->gain.n_pairs < 2)
+                fputs(" in one round", out);
+            else
+                fprintf(out, " (%.3f to %.3f) after %zu rounds", u->gain.low,
+                        u->gain.high, u->gain.n_pairs);
             if (u->n_ranks != r->info->n_ranks)
                 fprintf(out, " on %u ranks", u->n_ranks);
         }

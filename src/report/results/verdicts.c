@@ -168,13 +168,14 @@ void stp_print_verdict_count(const struct stp_comparisons *comparisons,
                      count->n_slower + count->n_equal;
     struct stp_paragraph paragraph;
     FILE *fp = stp_paragraph_begin(&paragraph, out);
+    char interval[STP_INTERVAL];
     size_t n_sure;
 
     if (count->n_workloads > 0)
         fprintf(fp, "%zu workload%s of %zu size%s", n, n == 1 ? "" : "s",
                 count->n_sizes, count->n_sizes == 1 ? "" : "s");
     else
-        fprintf(fp, "%zu sizes", n);
+        fprintf(fp, "%zu size%s", n, n == 1 ? "" : "s");
     fprintf(fp,
             ": %zu faster, %zu as NCCL's own choice, %zu unsure, %zu slower",
             count->n_faster, count->n_same, count->n_unsure, count->n_slower);
@@ -212,14 +213,14 @@ void stp_print_verdict_count(const struct stp_comparisons *comparisons,
         fputs(", with 95 percent confidence in all of them together.", fp);
     if (n_wide > 0) {
         verdict_name_subject(wide, subject);
+        stp_interval_text(&stp_verify_arm(wide)->gain, interval);
         fprintf(fp,
-                "%s%zu %s not sure to a fourth, and not in this: at worst %s, "
-                "%" PRIu64 " bytes, %.3fx (%.3f to %.3f).",
-                n_sure > 0 ? "  " : "", n_wide,
-                n_wide == 1 ? "choice is" : "choices are", subject,
-                wide->n_bytes, stp_verify_arm(wide)->gain.gain,
-                stp_verify_arm(wide)->gain.low,
-                stp_verify_arm(wide)->gain.high);
+                "%s%zu %s may be slower, with %s too wide to tell: at worst "
+                "%s, %" PRIu64 " bytes, %.3fx (%s).",
+                n_sure > 0 ? "  Further " : "", n_wide,
+                n_wide == 1 ? "choice" : "choices",
+                n_wide == 1 ? "an interval" : "intervals", subject,
+                wide->n_bytes, stp_verify_arm(wide)->gain.gain, interval);
     }
     stp_paragraph_end(&paragraph);
 }

@@ -61,7 +61,7 @@ TEST_F(DeviceMock, HasNoMoreRoundsThanWereRecorded)
 
     EXPECT_EQ(STP_ERR_RANGE, stp_device_begin_round(&device_, 0, 5, &err_));
 
-    EXPECT_STREQ("5 rounds, but machine 'h200x4' was recorded in 4", err_.text);
+    EXPECT_STREQ("5 rounds, but machine 'h200x4' has 4", err_.text);
 }
 
 TEST_F(DeviceMock, SaysWhatRanAndHowItKnowsTheTime)
