@@ -268,6 +268,7 @@ static enum stp_status derive_policy(const struct derive_options *o,
     struct stp_comparisons all = {0};
     struct stp_derived derived = {0};
     struct stp_steadiness steadiness;
+    struct stp_source_count count = {0};
     struct stp_wrong wrong = {0};
     struct stp_policy_origin origin = {.data = &selected,
                                        .made_by = "steptune derive",
@@ -297,8 +298,9 @@ static enum stp_status derive_policy(const struct derive_options *o,
             stp_print_rules_json(&derived, &selected, &steadiness, stdout, err);
     else if (status == STP_OK && !is_printed)
         status = derive_print(o, &origin, &derived, err);
+    stp_count_sources(data, &count);
     if (status == STP_OK && isfinite(steadiness.resolved) && o->trust_passes &&
-        steadiness.min_rounds < STP_DERIVE_PASSES)
+        count.n_single_pass > 0 && steadiness.min_rounds < STP_DERIVE_PASSES)
         stp_complain("warning: fewer than %d runs of an arm have no interval, "
                      "and decide nothing",
                      STP_DERIVE_PASSES);

@@ -406,7 +406,10 @@ static enum stp_status study_write_analysis(const struct stp_labelled_set *set,
     bool any = false;
 
     stp_source_line(set, source, sizeof(source));
-    fprintf(fp, "Times of %s.\n\n", source);
+    fprintf(fp, "Times of %s.%s\n\n", source,
+            set->n > 1 ? "  They were not taken in turn: no interval says how "
+                         "sure their ratios are."
+                       : "");
 
     for (int c = NCCL_NUM_TUNED_FUNCS; c-- > 0 && status == STP_OK;) {
         struct stp_labelled_set some = {.all = room};

@@ -1,5 +1,6 @@
 #include "report/page/page_data.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,6 +167,8 @@ static void page_fill_row(struct stp_page_row *row,
                 is_setup ? &row->setup : &row->best;
 
             row->is_compared |= c->arm.kind == STP_ARM_FORCED;
+            row->is_told |=
+                c->arm.kind == STP_ARM_FORCED && isfinite(c->gain.high);
             if (!is_setup &&
                 (c->arm.kind != STP_ARM_FORCED ||
                  stp_ran_as_auto(row->swept, c) || !(c->gain.gain > 1)))

@@ -45,6 +45,7 @@ struct stp_page_row {
     const struct stp_comparison *policy; /* of 'point'; NULL: no rule matches,
                                             or its arm was not measured */
     bool is_compared; /* in the sweep, with an arm that a tuner can choose */
+    bool is_told;     /* likewise, and an interval says how sure that is */
     enum stp_verdict verdict;
     unsigned line;  /* of the matching rule, from 1; 0: none */
     size_t n_panel; /* of the first of rows that differ in size alone, how many
@@ -103,6 +104,7 @@ struct stp_page_summary {
     size_t n_rules;
     size_t n_sizes;
     size_t n_compared; /* of these, with arms that a tuner can choose */
+    size_t n_told;     /* likewise, with an interval */
     size_t n_changed;
     size_t n_faster;
     size_t n_slower;

@@ -96,6 +96,7 @@ void stp_page_sum_up(const struct stp_page_data *data,
         const struct stp_page_row *row = &data->rows[i];
 
         s->n_compared += row->is_compared;
+        s->n_told += row->is_told;
         if (s->has_policy)
             page_count_row(row, s);
         else if (row->best != NULL && row->best->gain.low > 1)
@@ -168,19 +169,25 @@ void stp_page_sentence(const struct stp_page_summary *s,
             text,
             " some arm is faster than NCCL's own choice at %zu of %zu sizes, "
             "by up to %.2fx (%s at %s); there is no policy here.",
-            s->n_faster, s->n_compared, gain, coll, place);
+            s->n_faster, s->n_told, gain, coll, place);
     } else if (!s->has_policy && s->n_compared == 0) {
         stp_page_format(text,
                         " no arm that a tuner can choose was compared with "
                         "NCCL's own choice at any of %zu sizes; there is no "
                         "policy here.",
                         s->n_sizes);
+    } else if (!s->has_policy && s->n_told == 0) {
+        stp_page_format(text,
+                        " neither one round nor a model tells an arm from "
+                        "NCCL's own choice at any of %zu sizes; there is no "
+                        "policy here.",
+                        s->n_compared);
     } else if (!s->has_policy) {
         stp_page_format(
             text,
             " no arm that a tuner can choose is significantly faster than "
             "NCCL's own choice at any of %zu sizes; there is no policy here.",
-            s->n_compared);
+            s->n_told);
     } else if (s->n_rules == 0 && !s->tried) {
         stp_page_format(text,
                         " this policy has no rule: NCCL's own choice stands at "

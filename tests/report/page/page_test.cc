@@ -113,7 +113,7 @@ stp_page_summary Summary()
     s.has_policy = s.tried = true;
     s.n_rules = 4;
     s.n_sizes = 84;
-    s.n_compared = 80;
+    s.n_compared = s.n_told = 80;
     s.n_changed = 14;
     s.n_faster = 14;
     s.best = {{1.371, 1.36, 1.38, 4}, ncclFuncAllGather, 4 << 20, 4};
@@ -181,7 +181,14 @@ TEST(Sentence, SaysWhatThePolicyIsWorth)
             "NCCL's own choice at any of 80 sizes; there is no policy here."},
         {[&](auto &s) {
              s.has_policy = s.tried = false;
-             s.n_compared = 0;
+             s.n_told = 0;
+             s.best.gain = one;
+         },
+         ON " neither one round nor a model tells an arm from NCCL's own "
+            "choice at any of 80 sizes; there is no policy here."},
+        {[&](auto &s) {
+             s.has_policy = s.tried = false;
+             s.n_compared = s.n_told = 0;
              s.best.gain = one;
          },
          ON " no arm that a tuner can choose was compared with NCCL's own "
