@@ -223,7 +223,9 @@ static void study_write_fastest(const struct stp_labelled_set *set, FILE *fp)
         any = true;
     }
     if (any)
-        fputs(".\n", fp);
+        fputs(".  The runs were not taken in turn: no interval says how sure "
+              "that is.\n",
+              fp);
 }
 
 /* ---- size ---- */
@@ -406,10 +408,7 @@ static enum stp_status study_write_analysis(const struct stp_labelled_set *set,
     bool any = false;
 
     stp_source_line(set, source, sizeof(source));
-    fprintf(fp, "Times of %s.%s\n\n", source,
-            set->n > 1 ? "  They were not taken in turn: no interval says how "
-                         "sure their ratios are."
-                       : "");
+    fprintf(fp, "Times of %s.\n\n", source);
 
     for (int c = NCCL_NUM_TUNED_FUNCS; c-- > 0 && status == STP_OK;) {
         struct stp_labelled_set some = {.all = room};
