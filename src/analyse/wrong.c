@@ -95,8 +95,11 @@ void stp_take_wrong(const struct stp_dataset *data, struct stp_measurement *m)
 {
     for (size_t i = 0; i < data->n_rows; i++) {
         row other = &data->rows[i];
-        struct stp_measurement like = *m;
+        struct stp_measurement like;
 
+        if (other->n_bytes != m->n_bytes)
+            continue;
+        like = *m;
         /* an iteration of fsdp has collectives of both kinds */
         if (m->work.mode == STP_MODE_FSDP &&
             other->coll == ncclFuncReduceScatter)

@@ -7,6 +7,8 @@
 /* Six standard deviations, by the median size of a deviation. */
 static const double far_in_spreads = 6 * 1.4826;
 
+static const double same_times = 0.01; /* of their logarithms */
+
 /* ---- lanes: what runs once a round ---- */
 
 static size_t rounds_find_lane(const struct stp_rounds *r,
@@ -122,6 +124,8 @@ static void grid_mark(const struct grid *g, struct stp_rounds *r)
             is_far[k] = fabs(*grid_at(g, i, k)) > limit;
             n_alone += is_far[k] && fabs(g->shift[k]) <= STP_ROUNDS_FAR;
         }
+        if (r->is_recorded)
+            n_alone = 0; /* what is recorded so will say so again */
         if (is_pair ? n_alone >= 4 && 5 * n_alone >= 2 * g->n_rounds
                     : n_alone >= 3 && 3 * n_alone > g->n_rounds)
             continue;
@@ -130,8 +134,32 @@ static void grid_mark(const struct grid *g, struct stp_rounds *r)
     }
 }
 
-/* Finds the rounds that were disturbed, and counts the others; without memory
- * none was. */
+/* Whether two rounds have the same times. */
+static bool grid_is_alike(const struct grid *g, unsigned a, unsigned b)
+{
+    bool is_alike = fabs(g->shift[a] - g->shift[b]) < same_times;
+
+    for (size_t i = 0; i < g->n_lanes && is_alike; i++)
+        is_alike = !(fabs(*grid_at(g, i, a) - *grid_at(g, i, b)) >= same_times);
+    return is_alike;
+}
+
+/* Leaves one round at each place: a recorded one that has its times again was
+ * recorded so, and nothing disturbed it. */
+static void grid_keep_places(const struct grid *g, struct stp_rounds *r)
+{
+    for (unsigned k = 0; k < g->n_rounds; k++)
+        for (unsigned j = 0; j < k; j++)
+            if (r->at[j] == r->at[k]) {
+                if (r->is_recorded && r->is_disturbed[j] &&
+                    grid_is_alike(g, j, k))
+                    r->is_disturbed[j] = false;
+                r->is_disturbed[k] |= !r->is_disturbed[j];
+            }
+}
+
+/* Finds the rounds that were disturbed or are there already, and counts the
+ * others; without memory none was. */
 static unsigned rounds_count_good(struct stp_rounds *r)
 {
     const size_t n = r->n_lanes * r->n_run;
@@ -156,6 +184,7 @@ static unsigned rounds_count_good(struct stp_rounds *r)
     }
     grid_reduce(&g);
     grid_mark(&g, r);
+    grid_keep_places(&g, r);
     free(g.left);
     for (unsigned k = 0; k < r->n_run; k++)
         n_good += !r->is_disturbed[k];
@@ -247,18 +276,22 @@ void stp_rounds_begin(unsigned rounds, const struct stp_rounds_terms *terms,
                       const struct stp_device_info *info,
                       struct stp_dataset *data, struct stp_rounds *r)
 {
-    const bool is_long = (rounds > terms->most ? rounds : terms->most) +
-                             stp_rounds_spare(rounds) >
-                         STP_ROUNDS_MOST;
+    const unsigned n_spare =
+        stp_rounds_spare(rounds) + (info->max_rounds > 0 ? rounds : 0);
+    const bool is_long =
+        (rounds > terms->most ? rounds : terms->most) + n_spare >
+        STP_ROUNDS_MOST;
 
     memset(r, 0, sizeof(*r));
     r->terms = *terms;
     r->rounds = rounds;
+    r->n_spare = n_spare;
     if (info->max_rounds > 0 || terms->few >= rounds || is_long)
         r->terms.few = 0;
     if (info->max_rounds > 0 || terms->most < rounds || is_long)
         r->terms.most = rounds;
     r->repeats = info->repeats_rounds && !is_long;
+    r->is_recorded = info->max_rounds > 0;
     r->data = data;
     r->first = r->n_seen = data->n_rows;
     r->n_until = r->terms.few > 0 ? 1 : rounds;
@@ -271,9 +304,8 @@ bool stp_rounds_next(struct stp_rounds *r, unsigned *round_ret,
 
     rounds_find_lanes(r);
     for (;;) {
-        if (r->n_run < r->n_until ||
-            (rounds_count_good(r) < r->n_until &&
-             r->n_run < r->n_until + stp_rounds_spare(r->rounds))) {
+        if (r->n_run < r->n_until || (rounds_count_good(r) < r->n_until &&
+                                      r->n_run < r->n_until + r->n_spare)) {
             bool is_there[STP_ROUNDS_MOST] = {false};
             unsigned at = 0;
 

@@ -17,7 +17,11 @@
  * arms: it favours nobody.  An arm that is far out by itself in more than a
  * third of the rounds is so by nature, and makes no round run again.
  *
- * At most stp_rounds_spare() further rounds run for those that were disturbed.
+ * A recorded round that has the same times when it runs again was recorded so,
+ * and is not disturbed; no recorded round counts twice.
+ *
+ * At most stp_rounds_spare() further rounds run for those that were disturbed,
+ * and of recorded ones as many more as are planned.
  * The first that are not disturbed then count, as many as are planned: half of
  * them, and two, will do.  Where the machine has fewer, all stay.
  */
@@ -59,7 +63,9 @@ struct stp_rounds_lane {
 struct stp_rounds {
     struct stp_rounds_terms terms;
     unsigned rounds;          /* that are planned */
+    unsigned n_spare;         /* further ones */
     bool repeats;             /* the device can run a round again */
+    bool is_recorded;         /* it then has its times again */
     struct stp_dataset *data; /* rows of the setting are those from 'first' */
     size_t first;
     size_t n_seen; /* rows of which the lanes are known */
@@ -72,7 +78,7 @@ struct stp_rounds {
 };
 
 /* Begins the 'rounds' >= 1 of a setting whose rows will follow those that are
- * there.  Of more than about 2700 none runs again, and no arm stops. */
+ * there.  Of more than about 1600 none runs again, and no arm stops. */
 void stp_rounds_begin(unsigned rounds, const struct stp_rounds_terms *terms,
                       const struct stp_device_info *info,
                       struct stp_dataset *data, struct stp_rounds *rounds_ret);

@@ -11,7 +11,9 @@
 #include "core/text.h"
 #include "launch/stop.h"
 #include "report/iterations/iteration_files.h"
+#include "report/iterations/iteration_words.h"
 #include "report/results/results.h"
+#include "report/terminal.h"
 #include "store/clock.h"
 
 enum {
@@ -361,12 +363,18 @@ static enum stp_status iterate_print(const struct iterate *it,
                                      const struct iterate_results *f,
                                      struct stp_error *err)
 {
+    bool is_modelled = false;
     enum stp_status status;
 
     stp_progress_clear();
     if (it->o->machine.json)
         return stp_print_iterations_json(&f->report, stdout, err);
     printf("%s\n", it->made_by);
+    for (size_t i = 0; i < f->summary.n_settings; i++)
+        is_modelled |= stp_iteration_source(&f->summary.settings[i]) ==
+                       STP_SOURCE_MODELLED;
+    if (is_modelled && strstr(it->made_by, STP_MODEL_WORDS) == NULL)
+        stp_print_paragraph(STP_MODEL_WORDS ".", stdout);
     if (it->trace != NULL) {
         stp_print_trace(it->trace, stdout);
         stp_print_trace_step(it->trace, &it->step, it->info.n_ranks, stdout);

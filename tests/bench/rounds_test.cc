@@ -1,6 +1,7 @@
 // Which rounds run again, which arms stop, and which go on.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -165,6 +166,43 @@ TEST_F(Rounds, OfARecordingAreWhatTheyAre)
     Run(5, {kAuto, kSym},
         [](size_t arm, unsigned round) { return arm * 90. * round + 100; });
     EXPECT_EQ(5u, Times(kSym).size());
+}
+
+// Recorded rounds, of which some are far out as they were recorded, and stalls
+// in six percent of those that run: each recorded round counts once, as it was.
+TEST_F(Rounds, AreEachRecordedOneOnce)
+{
+    const std::vector<stp_arm> arms = {kAuto, kAutoAgain, kRingLl128, kSym};
+    std::mt19937_64 random(1);
+    std::normal_distribution<> noise(0, 0.02);
+    std::uniform_real_distribution<> unit;
+    size_t n_as_recorded = 0, n_again = 0;
+
+    info_.max_rounds = 5;
+    for (int i = 0; i < 200; i++) {
+        double recorded[4][5];
+        unsigned last = UINT_MAX;
+        bool stalls = false;
+        for (auto &of_arm : recorded)
+            for (double &us : of_arm)
+                us = 100 * std::exp(noise(random)) *
+                     (unit(random) < 0.04 ? 1.4 : 1);
+        Run(5, arms, [&](size_t arm, unsigned round) {
+            if (round != last)
+                stalls = unit(random) < 0.06;
+            last = round;
+            return recorded[arm][places_.back() % 5] *
+                   (stalls ? 1.5 + 1.5 * unit(random) : 1);
+        });
+
+        n_again += data_.n_again;
+        n_as_recorded += Times(kSym).size() == 5;
+        for (size_t arm = 0; arm < 4; arm++)
+            for (double us : Times(arms[arm]))
+                EXPECT_EQ(1, std::count(recorded[arm], recorded[arm] + 5, us));
+    }
+    EXPECT_GT(n_again, 100u);
+    EXPECT_EQ(200u, n_as_recorded) << "settings that have all five";
 }
 
 // ---- arms ----

@@ -187,7 +187,9 @@ class TuneStalls : public InFolder
             n_seeds = unsigned(std::atoi(seeds_text));
         for (unsigned seed = 1; seed <= n_seeds; seed++) {
             Tuned without, with;
-            ASSERT_NO_FATAL_FAILURE(Tune(machine, seed, 0, &without));
+            // Without, but with the same draws: only stalls differ.
+            ASSERT_NO_FATAL_FAILURE(
+                Tune(machine, seed, poses_as_live ? 0 : 1e-12, &without));
             ASSERT_NO_FATAL_FAILURE(Tune(machine, seed, 0.06, &with));
             EXPECT_GT(with.n_again, 0u) << "no round was disturbed";
             n_places += without.places.size();

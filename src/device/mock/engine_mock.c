@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/names.h"
+#include "core/rng.h"
 #include "core/text.h"
 #include "core/utf8.h"
 #include "device/arm_tuner.h"
@@ -182,7 +183,7 @@ static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
     status = mock_find_way(e->machine, arm, &e->program.way, err);
     if (status != STP_OK)
         return status;
-    stp_mock_round_select(&e->round, &e->time);
+    stp_mock_round_select(&e->round, arm, &e->time);
     e->use_plugin = arm->kind == STP_ARM_PLUGIN;
     stp_arm_tuner_set(arm);
     return STP_OK;
@@ -866,8 +867,9 @@ enum stp_status stp_mock_open(const char *machine_path, unsigned n_ranks,
         e->memory = UINT64_MAX;
     e->time = (struct stp_virtual_time){
         .seed = seed, .round = options->measures ? 0 : 0.5, .stall = 1};
-    e->round = (struct stp_mock_round){.stalls = options->stalls,
-                                       .n_other_draws = UINT64_MAX / 2};
+    e->round = (struct stp_mock_round){.stalls = options->stalls};
+    if (options->stalls > 0 && options->plugin != NULL)
+        e->time.seed = stp_hash(seed, 0); /* not what was measured without it */
     e->info.repeats_rounds = options->stalls > 0 || options->endless;
     if (options->endless)
         e->info.max_rounds = 0;

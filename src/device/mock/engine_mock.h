@@ -12,7 +12,7 @@
  * With stalls that share of the rounds is disturbed, as on real machines: it
  * takes 1.5 to 3 times as long, all arms in half of these rounds, each by its
  * own factor, and one arm alone in the others.  Round k may then be measured
- * again: its times are the recorded ones, its stalls new.
+ * again: its times are those that it had, and only its stalls are new.
  *
  * GEMMs take the times of mock_compute.h, all other kernels that of their bytes
  * through memory.  Compute overlapped with a collective slows both down as

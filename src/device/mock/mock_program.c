@@ -1,5 +1,6 @@
 #include "device/mock/mock_program.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "core/rng.h"
@@ -59,9 +60,27 @@ struct mock_run stp_mock_call_run(const struct mock_call *call,
 
 /* ---- collectives ---- */
 
-static double program_draw(struct stp_virtual_time *time)
+/* A random number for the collectives at 'at'.  Where rounds are measured again
+ * it depends on what runs in which round, and on nothing that ran before. */
+static double program_draw(const struct running *r, size_t at)
 {
-    return stp_rng_unit(time->seed, time->n_draws++);
+    struct stp_virtual_time *time = r->time;
+    const struct stp_work *notes = r->p->noted.notes;
+    uint64_t seed = time->seed;
+
+    if (time->place != 0) {
+        while (at < r->end && notes[at].kind != STP_WORK_COLLECTIVE)
+            at++;
+        seed = stp_hash(seed, time->place);
+        if (at < r->end)
+            seed = stp_hash(stp_hash(seed, (uint64_t)notes[at].collective.coll),
+                            notes[at].collective.n_bytes);
+        for (size_t i = r->begin; i < r->end; i++)
+            if (program_computes(&notes[i]))
+                seed = stp_hash(seed, (uint64_t)lround(
+                                          log2(1 + r->p->parts[i].compute.us)));
+    }
+    return stp_rng_unit(seed, time->n_draws++);
 }
 
 /* The time of a run alone, longer or shorter by 'quantile' of the spread. */
@@ -136,7 +155,7 @@ static enum stp_status program_price(const struct running *r, size_t at,
                                      const struct mock_outcome *outcomes)
 {
     struct stp_mock_part *part = &r->p->parts[at];
-    double quantile = r->overlaps ? r->quantile : program_draw(r->time);
+    double quantile = r->overlaps ? r->quantile : program_draw(r, at);
     double *us = &r->p->tasks[at].us;
 
     *us = 0;
@@ -367,7 +386,7 @@ enum stp_status stp_mock_run(struct stp_mock_program *p,
     for (; r.begin < p->noted.n_notes && status == STP_OK; r.begin = r.end) {
         program_find_end(&r);
         if (r.overlaps)
-            r.quantile = program_draw(r.time);
+            r.quantile = program_draw(&r, r.begin);
         /* Collectives first: how compute spreads is recorded with them. */
         for (size_t i = r.begin; i < r.end && status == STP_OK; i++)
             status = program_price_collectives(&r, &i);

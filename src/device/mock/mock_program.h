@@ -55,7 +55,9 @@ struct stp_mock_program {
 /* The clock of a run. */
 struct stp_virtual_time {
     uint64_t seed;
-    uint64_t n_draws; /* of the spread so far */
+    uint64_t n_draws; /* of the spread so far, or of an arm in a round */
+    uint64_t place;   /* the round and the arm in it, where rounds are measured
+                         again; else 0 */
     double round;     /* in [0, 1), which recorded round */
     double stall;     /* factor on all times; 1: none */
     double now_us;

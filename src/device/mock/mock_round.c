@@ -12,15 +12,6 @@ static double round_unit(const struct stp_mock_round *r, uint64_t seed,
 void stp_mock_round_begin(struct stp_mock_round *r, unsigned round,
                           unsigned n_rounds, struct stp_virtual_time *time)
 {
-    const bool is_again = n_rounds > 0 && round >= n_rounds;
-
-    if (is_again != r->is_again) {
-        const uint64_t n_draws = time->n_draws;
-
-        time->n_draws = r->n_other_draws;
-        r->n_other_draws = n_draws;
-        r->is_again = is_again;
-    }
     r->number++;
     time->round = n_rounds > 0 ? (round % n_rounds + 0.5) / n_rounds
                                : round_unit(r, time->seed, UINT64_MAX);
@@ -29,14 +20,24 @@ void stp_mock_round_begin(struct stp_mock_round *r, unsigned round,
     /* one of as many as the round before had */
     r->arm = (unsigned)(round_unit(r, time->seed, 2) * (r->n_arms + 1));
     r->n_arms = 0;
+    r->place = stp_hash(n_rounds, n_rounds > 0 ? round % n_rounds : r->number);
     time->stall = 1;
     if (r->is_disturbed && r->all)
         time->stall = 1.5 + 1.5 * round_unit(r, time->seed, 3);
 }
 
-void stp_mock_round_select(struct stp_mock_round *r,
+void stp_mock_round_select(struct stp_mock_round *r, const struct stp_arm *arm,
                            struct stp_virtual_time *time)
 {
+    char name[STP_ARM_NAME];
+
+    if (r->stalls > 0) {
+        stp_arm_name(arm, name);
+        time->place = r->place;
+        time->n_draws = 0;
+        for (const char *c = name; *c != '\0'; c++)
+            time->place = stp_hash(time->place, (unsigned char)*c);
+    }
     time->stall = 1;
     if (r->is_disturbed && (r->all || r->n_arms == r->arm))
         time->stall = 1.5 + 1.5 * round_unit(r, time->seed, 4 + r->n_arms);

@@ -8,6 +8,7 @@
 #include "report/json.h"
 #include "report/results/results.h"
 #include "report/table.h"
+#include "report/terminal.h"
 #include "report/words.h"
 
 /* ---- the cost table ---- */
@@ -236,6 +237,10 @@ enum stp_status stp_print_why(const struct stp_why_report *report, bool is_json,
         status = stp_table_end(&t, fp, err);
     else
         stp_table_free(&t);
+    if (isnan(why->alone.us)) {
+        fputc('\n', fp);
+        stp_print_paragraph(STP_MODEL_WORDS ".", fp);
+    }
     fputc('\n', fp);
 
     char rule[4096] = "";
