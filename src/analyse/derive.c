@@ -509,6 +509,20 @@ enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
     return STP_OK;
 }
 
+const struct stp_derived_rule *
+stp_derived_find(const struct stp_derived *derived, int coll, unsigned n_ranks,
+                 uint64_t n_bytes)
+{
+    for (size_t i = 0; i < derived->n_rules; i++) {
+        const struct stp_derived_rule *rule = &derived->rules[i];
+
+        if (rule->coll == coll && rule->n_ranks == n_ranks &&
+            rule->min_bytes <= n_bytes && n_bytes <= rule->max_bytes)
+            return rule;
+    }
+    return NULL;
+}
+
 void stp_derived_free(struct stp_derived *derived)
 {
     free(derived->rules);

@@ -91,6 +91,11 @@ struct stp_derived {
     size_t n_rules;
 };
 
+/* The rule that decides a size, or NULL. */
+const struct stp_derived_rule *
+stp_derived_find(const struct stp_derived *derived, int coll, unsigned n_ranks,
+                 uint64_t n_bytes);
+
 /*
  * Derives rules from the rows out of place, if there are any, else from those
  * in place. STP_ERR_RANGE if a collective was measured with several types,

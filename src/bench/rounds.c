@@ -23,19 +23,6 @@ static size_t rounds_find_lane(const struct stp_rounds *r,
     return i;
 }
 
-/* Adds lanes that new rows brought. */
-static void rounds_find_lanes(struct stp_rounds *r)
-{
-    for (; r->n_seen < r->data->n_rows; r->n_seen++) {
-        const struct stp_measurement *m = &r->data->rows[r->n_seen];
-
-        if (rounds_find_lane(r, &m->arm, m->in_place) == r->n_lanes &&
-            r->n_lanes < STP_ROUNDS_LANES)
-            r->lanes[r->n_lanes++] = (struct stp_rounds_lane){
-                .row = r->n_seen, .in_place = m->in_place};
-    }
-}
-
 /* ---- rounds that were disturbed ---- */
 
 /* Logarithms of times, by lane and round, NaN where there is none; then what is
@@ -134,28 +121,25 @@ static void grid_mark(const struct grid *g, struct stp_rounds *r)
     }
 }
 
-/* Whether two rounds have the same times. */
-static bool grid_is_alike(const struct grid *g, unsigned a, unsigned b)
-{
-    bool is_alike = fabs(g->shift[a] - g->shift[b]) < same_times;
-
-    for (size_t i = 0; i < g->n_lanes && is_alike; i++)
-        is_alike = !(fabs(*grid_at(g, i, a) - *grid_at(g, i, b)) >= same_times);
-    return is_alike;
-}
-
 /* Leaves one round at each place: a recorded one that has its times again was
  * recorded so, and nothing disturbed it. */
 static void grid_keep_places(const struct grid *g, struct stp_rounds *r)
 {
-    for (unsigned k = 0; k < g->n_rounds; k++)
-        for (unsigned j = 0; j < k; j++)
-            if (r->at[j] == r->at[k]) {
-                if (r->is_recorded && r->is_disturbed[j] &&
-                    grid_is_alike(g, j, k))
-                    r->is_disturbed[j] = false;
-                r->is_disturbed[k] |= !r->is_disturbed[j];
-            }
+    for (unsigned k = 0; k < g->n_rounds; k++) {
+        bool is_there = false;
+
+        for (unsigned j = 0; j < k && !is_there; j++) {
+            double most = fabs(g->shift[j] - g->shift[k]);
+
+            if (r->at[j] != r->at[k])
+                continue;
+            for (size_t i = 0; i < g->n_lanes; i++)
+                most = fmax(most, fabs(*grid_at(g, i, j) - *grid_at(g, i, k)));
+            r->is_disturbed[j] &= !r->is_recorded || most > same_times;
+            is_there = !r->is_disturbed[j];
+        }
+        r->is_disturbed[k] |= is_there;
+    }
 }
 
 /* Finds the rounds that were disturbed or are there already, and counts the
@@ -193,16 +177,8 @@ static unsigned rounds_count_good(struct stp_rounds *r)
 
 /* ---- arms that stop, and arms that go on ---- */
 
-/* In a sequential iteration only what it takes beyond its compute is the
- * arm's. */
-static double rounds_get_us(const struct stp_measurement *m)
-{
-    return m->us.median - (m->work.mode == STP_MODE_SEQUENTIAL
-                               ? m->work.layers * m->work.compute_us
-                               : 0);
-}
-
-/* The gain of a lane over the AUTO of its rounds, but those disturbed. */
+/* The gain of a lane over the AUTO of its rounds, but those disturbed. In a
+ * sequential iteration only what it takes beyond its compute is the arm's. */
 static struct stp_gain rounds_get_gain(const struct stp_rounds *r, size_t lane)
 {
     static const struct stp_arm own = {.kind = STP_ARM_AUTO};
@@ -215,7 +191,10 @@ static struct stp_gain rounds_get_gain(const struct stp_rounds *r, size_t lane)
         const size_t of = rounds_find_lane(r, &m->arm, m->in_place);
 
         if (of == lane || of == base)
-            us[of == lane][m->round] = rounds_get_us(m);
+            us[of == lane][m->round] =
+                m->us.median - (m->work.mode == STP_MODE_SEQUENTIAL
+                                    ? m->work.layers * m->work.compute_us
+                                    : 0);
     }
     for (unsigned k = 0; k < r->n_run; k++)
         if (!r->is_disturbed[k] && us[0][k] > 0 && us[1][k] > 0) {
@@ -302,7 +281,14 @@ bool stp_rounds_next(struct stp_rounds *r, unsigned *round_ret,
 {
     const struct stp_rounds_terms *t = &r->terms;
 
-    rounds_find_lanes(r);
+    for (; r->n_seen < r->data->n_rows; r->n_seen++) { /* lanes that are new */
+        const struct stp_measurement *m = &r->data->rows[r->n_seen];
+
+        if (rounds_find_lane(r, &m->arm, m->in_place) == r->n_lanes &&
+            r->n_lanes < STP_ROUNDS_LANES)
+            r->lanes[r->n_lanes++] = (struct stp_rounds_lane){
+                .row = r->n_seen, .in_place = m->in_place};
+    }
     for (;;) {
         if (r->n_run < r->n_until || (rounds_count_good(r) < r->n_until &&
                                       r->n_run < r->n_until + r->n_spare)) {

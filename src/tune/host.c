@@ -1,4 +1,5 @@
 /* host.c - messages, progress and time of a run of tune, for its host */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -34,16 +35,18 @@ void stp_tune_clock(int64_t *stage_ms, enum stp_tune_stage stage,
     *since_ms = now;
 }
 
-bool stp_tune_has(const struct stp_dataset *data, int mode, int coll,
-                  uint64_t n_bytes, unsigned n_ranks)
+bool stp_tune_has(const struct stp_dataset *data,
+                  const struct stp_setting *setting, unsigned n_ranks)
 {
     bool has = false;
 
     for (size_t i = 0; i < data->n_rows && !has; i++) {
         const struct stp_measurement *m = &data->rows[i];
 
-        has = m->work.mode == mode && m->coll == coll &&
-              m->n_bytes == n_bytes && m->n_ranks == n_ranks;
+        has = m->work.mode == setting->mode && m->coll == setting->coll &&
+              m->n_bytes == setting->n_bytes &&
+              fabs(m->work.ratio - setting->ratio) < 1e-9 &&
+              m->n_ranks == n_ranks;
     }
     return has;
 }

@@ -1,5 +1,4 @@
 /* iterate.c - which arms shorten training iterations */
-#include <math.h>
 #include <stdio.h>
 
 #include "store/clock.h"
@@ -25,24 +24,6 @@ stp_tune_setting_terms(const struct stp_tune_job *job,
                                       .user = (void *)job};
 }
 
-/* Whether the rows have the setting.  A setting that was left out, as its GEMM
- * is that of another ratio, is tried again. */
-static bool iterate_has_setting(const struct stp_dataset *data,
-                                const struct stp_setting *setting,
-                                unsigned n_ranks)
-{
-    for (size_t i = 0; i < data->n_rows; i++) {
-        const struct stp_measurement *m = &data->rows[i];
-
-        if (m->work.mode == setting->mode && m->coll == setting->coll &&
-            m->n_bytes == setting->n_bytes &&
-            fabs(m->work.ratio - setting->ratio) < 1e-9 &&
-            m->n_ranks == n_ranks)
-            return true;
-    }
-    return false;
-}
-
 /* ---- a pass ---- */
 
 /* Measures the settings that are not there.  One that was not completed leaves
@@ -59,7 +40,7 @@ static enum stp_status iterate_measure(const struct stp_tune_pass *pass,
     size_t there = 0;
 
     for (size_t i = 0; i < total; i++)
-        there += iterate_has_setting(&out->data, &settings[i], info->n_ranks);
+        there += stp_tune_has(&out->data, &settings[i], info->n_ranks);
     if (there > 0)
         stp_tune_tell(pass->job, "continuing %s: %zu of %zu settings are there",
                       pass->job->files->state_iterations, there, total);
@@ -67,7 +48,7 @@ static enum stp_status iterate_measure(const struct stp_tune_pass *pass,
         const size_t n_rows = out->data.n_rows;
         struct stp_arms arms;
 
-        if (!iterate_has_setting(&out->data, &settings[i], info->n_ranks)) {
+        if (!stp_tune_has(&out->data, &settings[i], info->n_ranks)) {
             out->n_samples = 0; /* they are not used */
             status = stp_setting_choose_arms(
                 swept, info->max_rounds == 0 ? terms->min_gain : 0, info,

@@ -185,19 +185,13 @@ static bool run_has_rule(const struct stp_tune_result *r,
                          const struct stp_point *p, enum stp_policy_kind kind,
                          bool overlaps)
 {
-    const struct stp_derived *derived =
-        overlaps ? &r->overlap.derived : &r->alone.derived;
     bool has = false;
 
-    for (size_t i = 0; i < derived->n_rules && kind == STP_POLICY_OF_ARMS;
-         i++) {
-        const struct stp_derived_rule *rule = &derived->rules[i];
-
-        has |= rule->coll == p->coll && rule->n_ranks == p->n_ranks &&
-               rule->min_bytes <= p->n_bytes && p->n_bytes <= rule->max_bytes;
-    }
-    for (size_t i = 0;
-         i < r->memory.table.n_rules && kind != STP_POLICY_OF_ARMS; i++) {
+    if (kind == STP_POLICY_OF_ARMS)
+        return stp_derived_find(overlaps ? &r->overlap.derived
+                                         : &r->alone.derived,
+                                p->coll, p->n_ranks, p->n_bytes) != NULL;
+    for (size_t i = 0; i < r->memory.table.n_rules; i++) {
         const struct stp_rule *rule = &r->memory.table.rules[i].rule;
 
         has |= rule->coll == p->coll && (rule->overlap == 1) == overlaps &&

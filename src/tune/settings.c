@@ -102,6 +102,10 @@ void stp_settings_add(int mode, int coll, uint64_t n_bytes,
 {
     const struct settings_mode *m = settings_find_mode(mode, coll);
 
+    for (size_t i = 0; i < *n; i++)
+        if (settings[i].mode == mode && settings[i].coll == coll &&
+            settings[i].n_bytes == n_bytes)
+            return;
     for (size_t i = 0; i < m->n_ratios && *n < STP_MAX_SETTINGS; i++)
         settings[(*n)++] =
             (struct stp_setting){mode, coll, n_bytes, m->ratios[i]};

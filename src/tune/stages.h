@@ -72,9 +72,10 @@ enum stp_status stp_tune_progress(const struct stp_tune_job *job,
 void stp_tune_clock(int64_t *stage_ms, enum stp_tune_stage stage,
                     int64_t *since_ms);
 
-/* Whether a size was measured, alone or in that mode. */
-bool stp_tune_has(const struct stp_dataset *data, int mode, int coll,
-                  uint64_t n_bytes, unsigned n_ranks);
+/* Whether the rows have the setting, or the size alone.  One that was left out,
+ * as its GEMM is that of another ratio, is tried again. */
+bool stp_tune_has(const struct stp_dataset *data,
+                  const struct stp_setting *setting, unsigned n_ranks);
 
 /* sweep.c: measures collectives alone: a grid, then where decisions change,
  * with more rounds of arms that promise a gain.  Appends to *data. */

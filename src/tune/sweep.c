@@ -25,8 +25,9 @@ struct sweep {
 
 static bool sweep_has(const struct sweep *s, int coll, uint64_t n_bytes)
 {
-    return stp_tune_has(s->data, STP_MODE_ALONE, coll, n_bytes,
-                        s->pass->known.info.n_ranks);
+    const struct stp_setting alone = {STP_MODE_ALONE, coll, n_bytes, 0};
+
+    return stp_tune_has(s->data, &alone, s->pass->known.info.n_ranks);
 }
 
 /* Measures a size that is not there yet. */

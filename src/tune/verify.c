@@ -57,21 +57,6 @@ static bool verify_saves_time(const struct verify *v)
     return v->known.info.max_rounds == 0;
 }
 
-/* The rule that decides a size, or NULL. */
-static const struct stp_derived_rule *
-verify_find_rule(const struct stp_derived *derived, int coll, unsigned n_ranks,
-                 uint64_t n_bytes)
-{
-    for (size_t i = 0; i < derived->n_rules; i++) {
-        const struct stp_derived_rule *rule = &derived->rules[i];
-
-        if (rule->coll == coll && rule->n_ranks == n_ranks &&
-            rule->min_bytes <= n_bytes && n_bytes <= rule->max_bytes)
-            return rule;
-    }
-    return NULL;
-}
-
 /* Adds the arms of registered buffers that may become a rule at a size: all
  * where they take no time. */
 static enum stp_status verify_add_setups(const struct verify *v, int coll,
@@ -86,7 +71,7 @@ static enum stp_status verify_add_setups(const struct verify *v, int coll,
         return stp_arms_add_setups(arms, info->setups, err);
     for (size_t m = 0; m < v->n_memory; m++) {
         const struct stp_derived_rule *rule =
-            verify_find_rule(&v->memory[m], coll, info->n_ranks, n_bytes);
+            stp_derived_find(&v->memory[m], coll, info->n_ranks, n_bytes);
 
         for (size_t i = 0; rule != NULL && i < rule->n_points; i++) {
             const struct stp_point *p = &rule->points[i];
@@ -113,20 +98,16 @@ verify_run_settings(const struct verify *v, const struct stp_tune_plan *plan,
 {
     const struct stp_setting_terms terms = stp_tune_setting_terms(v->job, plan);
     struct stp_iterations out = {.data = *data};
-    const size_t n_there = data->n_rows;
     enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < n && status == STP_OK; i++) {
         const struct stp_setting *s = &settings[i];
-        const struct stp_dataset before = {.rows = out.data.rows,
-                                           .n_rows = n_there};
         struct stp_arms arms = stp_trial_arms;
 
         if (registers)
             status = verify_add_setups(v, s->coll, s->n_bytes, &arms, err);
         if ((registers && arms.n == stp_trial_arms.n) ||
-            stp_tune_has(&before, s->mode, s->coll, s->n_bytes,
-                         v->known.info.n_ranks))
+            stp_tune_has(&out.data, s, v->known.info.n_ranks))
             continue;
         out.n_samples = 0; /* they are not used */
         STP_THEN(status, stp_setting_run(v->device, &v->known.info, s, &terms,
@@ -162,12 +143,8 @@ static enum stp_status verify_try_registered(struct verify *v,
     tried->n_rows = n_kept;
     for (size_t i = 0; i < v->iterated->n_rows; i++) {
         const struct stp_measurement *row = &v->iterated->rows[i];
-        bool is_there = false;
 
-        for (size_t k = 0; k < n; k++)
-            is_there |= settings[k].coll == row->coll &&
-                        settings[k].n_bytes == row->n_bytes;
-        if (row->work.mode == STP_MODE_SEQUENTIAL && !is_there &&
+        if (row->work.mode == STP_MODE_SEQUENTIAL &&
             row->n_ranks == v->known.info.n_ranks)
             stp_settings_add(row->work.mode, row->coll, row->n_bytes, settings,
                              &n);
@@ -217,8 +194,6 @@ static enum stp_status verify_try_sizes(struct verify *v,
 {
     const struct stp_device_info *info = &v->known.info;
     struct stp_dataset *tried = &v->policy->tried;
-    const struct stp_dataset before = {.rows = tried->rows,
-                                       .n_rows = tried->n_rows};
     const size_t n_colls = grid->plan.n_colls;
     enum stp_status status = STP_OK;
     size_t n = 0, done = 0;
@@ -229,6 +204,7 @@ static enum stp_status verify_try_sizes(struct verify *v,
         for (size_t i = 0; i < grid->sizes[c].n && status == STP_OK; i++) {
             const int coll = grid->colls[c];
             const uint64_t n_bytes = grid->sizes[c].size[i];
+            const struct stp_setting alone = {STP_MODE_ALONE, coll, n_bytes, 0};
             const struct stp_sizes one = {.size = {n_bytes}, .n = 1};
             struct stp_sweep_plan of_size = grid->plan;
             struct stp_arms arms = stp_trial_arms;
@@ -242,10 +218,9 @@ static enum stp_status verify_try_sizes(struct verify *v,
             of_size.wake &= done == 0;
             of_size.terms =
                 stp_setting_rounds(info, plan->measure.rounds, plan->min_gain);
-            of_size.check = verify_find_rule(&v->policy->derived, coll,
+            of_size.check = stp_derived_find(&v->policy->derived, coll,
                                              info->n_ranks, n_bytes) != NULL;
-            if (!stp_tune_has(&before, STP_MODE_ALONE, coll, n_bytes,
-                              info->n_ranks))
+            if (!stp_tune_has(tried, &alone, info->n_ranks))
                 STP_THEN(status, stp_sweep_run(v->device, &of_size, NULL, NULL,
                                                tried, err));
             STP_THEN(status, stp_tune_progress(v->job, STP_TUNE_VERIFY, ++done,
@@ -296,17 +271,13 @@ static void verify_add_setting(const struct verify *v, int coll,
                                uint64_t n_bytes, struct stp_setting *settings,
                                size_t *n)
 {
-    const struct stp_derived *derived = &v->policy->derived;
     const bool is_reduced = coll == ncclFuncAllReduce;
     bool has_rule = false;
 
-    for (size_t i = 0; i < derived->n_rules; i++) {
-        const struct stp_derived_rule *rule = &derived->rules[i];
-
-        has_rule |= (rule->coll == ncclFuncAllReduce) == is_reduced &&
-                    rule->n_ranks == v->known.info.n_ranks &&
-                    rule->min_bytes <= n_bytes && n_bytes <= rule->max_bytes;
-    }
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
+        has_rule |= (c == ncclFuncAllReduce) == is_reduced &&
+                    stp_derived_find(&v->policy->derived, c,
+                                     v->known.info.n_ranks, n_bytes) != NULL;
     if (has_rule)
         stp_settings_add(is_reduced ? STP_MODE_OVERLAP : STP_MODE_FSDP,
                          is_reduced ? ncclFuncAllReduce : ncclFuncAllGather,
@@ -356,9 +327,9 @@ static void verify_keep_rows(struct stp_dataset *data,
         for (int c = 0; c < 1 + (m->work.mode == STP_MODE_FSDP); c++) {
             const int coll = c == 0 ? m->coll : (int)ncclFuncReduceScatter;
             const struct stp_derived_rule *was =
-                verify_find_rule(before, coll, m->n_ranks, m->n_bytes);
+                stp_derived_find(before, coll, m->n_ranks, m->n_bytes);
             const struct stp_derived_rule *is =
-                verify_find_rule(after, coll, m->n_ranks, m->n_bytes);
+                stp_derived_find(after, coll, m->n_ranks, m->n_bytes);
 
             is_same &= was == NULL || is == NULL
                            ? was == is

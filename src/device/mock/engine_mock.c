@@ -13,7 +13,6 @@
 #include "device/arm_tuner.h"
 #include "device/mock/mock_compute.h"
 #include "device/mock/mock_program.h"
-#include "device/mock/mock_round.h"
 #include "device/mock/operation.h"
 #include "device/splits.h"
 
@@ -52,7 +51,6 @@ struct engine {
     bool registers; /* alloc() registered some; else rooms, which all are */
     struct stp_mock_program program;
     struct stp_virtual_time time;
-    struct stp_mock_round round;
     struct stp_mock_compute *computes; /* of noted work; of collectives 0 */
     struct label *labels;              /* one each */
     size_t n_noted;
@@ -183,7 +181,7 @@ static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
     status = mock_find_way(e->machine, arm, &e->program.way, err);
     if (status != STP_OK)
         return status;
-    stp_mock_round_select(&e->round, arm, &e->time);
+    stp_mock_begin_arm(&e->time, arm);
     e->use_plugin = arm->kind == STP_ARM_PLUGIN;
     stp_arm_tuner_set(arm);
     return STP_OK;
@@ -575,7 +573,7 @@ static enum stp_status mock_begin_round(void *self, unsigned round,
         return stp_fail(err, STP_ERR_RANGE,
                         "%u rounds, but machine '%s' has %u",
                         n_rounds, e->info.machine, e->info.max_rounds);
-    stp_mock_round_begin(&e->round, round, most > 0 ? n_rounds : 0, &e->time);
+    stp_mock_begin_round(&e->time, round, most > 0 ? n_rounds : 0);
     return STP_OK;
 }
 
@@ -865,9 +863,10 @@ enum stp_status stp_mock_open(const char *machine_path, unsigned n_ranks,
     e->memory = stp_mock_memory(e->machine);
     if (e->memory == 0)
         e->memory = UINT64_MAX;
-    e->time = (struct stp_virtual_time){
-        .seed = seed, .round = options->measures ? 0 : 0.5, .stall = 1};
-    e->round = (struct stp_mock_round){.stalls = options->stalls};
+    e->time = (struct stp_virtual_time){.seed = seed,
+                                        .round = options->measures ? 0 : 0.5,
+                                        .stall = 1,
+                                        .stalls = options->stalls};
     if (options->stalls > 0 && options->plugin != NULL)
         e->time.seed = stp_hash(seed, 0); /* not what was measured without it */
     e->info.repeats_rounds = options->stalls > 0 || options->endless;

@@ -58,6 +58,51 @@ struct mock_run stp_mock_call_run(const struct mock_call *call,
         .coll = call->coll, .n_bytes = call->n_bytes, .algo = way};
 }
 
+/* ---- rounds ---- */
+
+/* A random number in [0, 1) of the round that began last. */
+static double program_draw_round(const struct stp_virtual_time *t,
+                                 uint64_t number)
+{
+    return stp_rng_unit(stp_hash(t->seed, t->n_rounds), number);
+}
+
+void stp_mock_begin_round(struct stp_virtual_time *t, unsigned round,
+                          unsigned n_rounds)
+{
+    bool is_disturbed;
+
+    t->n_rounds++;
+    t->round = n_rounds > 0 ? (round % n_rounds + 0.5) / n_rounds
+                            : program_draw_round(t, UINT64_MAX);
+    t->place_of_all =
+        stp_hash(n_rounds, n_rounds > 0 ? round % n_rounds : t->n_rounds);
+    is_disturbed = program_draw_round(t, 0) < t->stalls;
+    t->disturbs_all = is_disturbed && program_draw_round(t, 1) < 0.5;
+    t->disturbs_one = is_disturbed && !t->disturbs_all;
+    /* one of as many as the round before had */
+    t->victim = (unsigned)(program_draw_round(t, 2) * (t->n_arms + 1));
+    t->n_arms = 0;
+    t->stall = t->disturbs_all ? 1.5 + 1.5 * program_draw_round(t, 3) : 1;
+}
+
+void stp_mock_begin_arm(struct stp_virtual_time *t, const struct stp_arm *arm)
+{
+    const bool stalls =
+        t->disturbs_all || (t->disturbs_one && t->n_arms == t->victim);
+    char name[STP_ARM_NAME];
+
+    t->stall = stalls ? 1.5 + 1.5 * program_draw_round(t, 4 + t->n_arms) : 1;
+    t->n_arms++;
+    if (t->stalls > 0) {
+        stp_arm_name(arm, name);
+        t->place = t->place_of_all;
+        t->n_draws = 0;
+        for (const char *c = name; *c != '\0'; c++)
+            t->place = stp_hash(t->place, (unsigned char)*c);
+    }
+}
+
 /* ---- collectives ---- */
 
 /* A random number for the collectives at 'at'.  Where rounds are measured again

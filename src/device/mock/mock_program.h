@@ -52,7 +52,7 @@ struct stp_mock_program {
     bool single_pass;       /* of some time of the last run */
 };
 
-/* The clock of a run. */
+/* The clock of a run, and the round that plays. */
 struct stp_virtual_time {
     uint64_t seed;
     uint64_t n_draws; /* of the spread so far, or of an arm in a round */
@@ -61,7 +61,24 @@ struct stp_virtual_time {
     double round;     /* in [0, 1), which recorded round */
     double stall;     /* factor on all times; 1: none */
     double now_us;
+
+    double stalls;         /* share of rounds that something disturbs */
+    uint64_t n_rounds;     /* that began */
+    uint64_t place_of_all; /* the round, however often it runs */
+    unsigned n_arms;       /* selected in it so far */
+    unsigned victim;       /* the arm that alone is disturbed, as it was
+                              selected */
+    bool disturbs_all, disturbs_one;
 };
+
+/* Begins round 'round' of 'n_rounds', or again from there on; of 0 any recorded
+ * one. */
+void stp_mock_begin_round(struct stp_virtual_time *time, unsigned round,
+                          unsigned n_rounds);
+
+/* Begins the next arm of the round. */
+void stp_mock_begin_arm(struct stp_virtual_time *time,
+                        const struct stp_arm *arm);
 
 /* Runs the work noted since the last time; p->worlds is set. */
 enum stp_status stp_mock_run(struct stp_mock_program *p,
