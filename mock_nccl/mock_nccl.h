@@ -63,13 +63,14 @@ enum { MOCK_MAX_RANKS = 1000000 };
 struct mock_machine_info {
     char name[64];          /* the folder's name */
     char gpu[64];           /* the driver's name of it, e.g. "NVIDIA H200" */
-    int compute_capability; /* 80, 90, 100 */
-    int n_ranks;            /* of all nodes */
-    int n_gpus;             /* that ranks share, fewer than these (MPS, or
-                               NCCL_MULTI_RANK_GPU_ENABLE=1); 0: each rank has
-                               its own */
-    int n_nodes;            /* 1 or more, with the same number of ranks each */
-    char cpu_vendor[16];    /* intel, amd, arm, mixed or unknown */
+    int compute_capability; /* 80, 90, 100; the lowest of all GPUs */
+    int max_compute_capability; /* 0, or the highest of GPUs that differ */
+    int n_ranks;                /* of all nodes */
+    int n_gpus;                 /* that ranks share, fewer than these (MPS, or
+                                   NCCL_MULTI_RANK_GPU_ENABLE=1); 0: each rank has
+                                   its own */
+    int n_nodes;         /* 1 or more, with the same number of ranks each */
+    char cpu_vendor[16]; /* intel, amd, arm, mixed or unknown */
     int n_channels; /* comm->nChannels: "coll channels" in NCCL's log, twice the
                        search channels */
     int n_nvls_channels; /* 0 if NVLS is off */

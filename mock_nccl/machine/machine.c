@@ -32,6 +32,7 @@ static const int capabilities[] = {60, 61, 62, 70,  72,  75,  80,  86,  87,
 static const struct mock_field machine_fields[] = {
     {"gpu", MOCK_FIELD_TEXT, AT(gpu), .min = 1, .max = LENGTH(gpu)},
     {"compute_capability", MOCK_FIELD_INT, AT(compute_capability), .min = 60, .max = 129},
+    {"max_compute_capability", MOCK_FIELD_INT, AT(max_compute_capability), .min = 60, .max = 129, .optional = true},
     {"ranks", MOCK_FIELD_INT, AT(n_ranks), .min = 1, .max = MOCK_MAX_RANKS, .optional = true},
     {"gpus", MOCK_FIELD_INT, AT(n_gpus), .min = 1, .max = MOCK_MAX_RANKS, .optional = true},
     {"nodes", MOCK_FIELD_INT, AT(n_nodes), .min = 1, .max = MOCK_MAX_RANKS, .optional = true},
@@ -166,7 +167,7 @@ static ncclResult_t machine_read_row(const struct mock_csv *csv,
     size_t i = 0;
 
     info->n_ranks = info->n_nodes = NOT_GIVEN;
-    info->n_gpus = 0;
+    info->n_gpus = info->max_compute_capability = 0;
     info->n_channels = info->n_nvls_channels = NOT_GIVEN;
     rc = mock_csv_read(csv, info);
     if (rc != ncclSuccess)
@@ -190,6 +191,12 @@ static ncclResult_t machine_read_row(const struct mock_csv *csv,
                                  "column 'compute_capability': %d, which no "
                                  "GPU of NVIDIA has, expected one such as 90",
                                  info->compute_capability);
+    if (info->max_compute_capability != 0 &&
+        info->max_compute_capability < info->compute_capability)
+        return mock_csv_fail(csv, mock_csv_line(csv),
+                             "column 'max_compute_capability': %d, expected "
+                             "no less than column 'compute_capability' says",
+                             info->max_compute_capability);
     if (info->n_gpus > 0 && info->n_gpus >= info->n_ranks)
         return mock_csv_fail(csv, mock_csv_line(csv),
                              "column 'gpus': %d, expected fewer than column "
@@ -200,7 +207,7 @@ static ncclResult_t machine_read_row(const struct mock_csv *csv,
     if (info->n_ranks % info->n_nodes != 0)
         return mock_csv_fail(csv, mock_csv_line(csv),
                              "%d ranks are not the same number on each of %d "
-                             "nodes",
+                             "nodes: " MOCK_UNEVEN,
                              info->n_ranks, info->n_nodes);
     if (info->n_ranks / info->n_nodes > MAX_PER_NODE)
         return mock_csv_fail(csv, mock_csv_line(csv),

@@ -18,6 +18,7 @@ struct mock_inputs {
     const ncclTunerConstants_v7_t *constants;
     const struct mock_graphs *graphs;
     int compcap;
+    bool is_unlike; /* the compute capabilities of GPUs differ */
     int compcap_index;
     int scale; /* NCCL_TUNING_SCALE_* */
     int n_ranks;

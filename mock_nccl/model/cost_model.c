@@ -29,6 +29,7 @@ cost_model_get_inputs(const struct mock_machine_info *info,
         .constants = constants,
         .graphs = graphs,
         .compcap = compcap,
+        .is_unlike = info->max_compute_capability > compcap,
         .compcap_index = compcap >= 100  ? rules->newest_compcap
                          : compcap >= 90 ? NCCL_HOPPER_COMPCAP_IDX
                          : compcap >= 80 ? NCCL_AMPERE_COMPCAP_IDX
@@ -65,7 +66,8 @@ static bool cost_model_ll128_is_safe(const struct mock_inputs *in, int algo)
     enum mock_path farthest = in->compcap >= 90 ? MOCK_PATH_PXN : MOCK_PATH_PXB;
     const int *known = in->rules->ll128_on;
 
-    if (graph->type_inter > farthest || graph->type_intra > MOCK_PATH_NVB)
+    if (graph->type_inter > farthest || graph->type_intra > MOCK_PATH_NVB ||
+        (in->is_unlike && (!in->rules->ll128_unlike || in->compcap < 90)))
         return false;
     if (known == NULL)
         return in->compcap >= 70;

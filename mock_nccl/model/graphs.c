@@ -18,8 +18,10 @@ struct parser {
     ncclResult_t rc;
     int depth; /* graphs 1, graph 2, channel 3, gpu 4 */
     int id;    /* of the current graph */
+    int n_said;
     int n_channels;
     int n_gpus;
+    bool is_first;                 /* of the graphs with this id */
     long heads[MOCK_N_GRAPHS][64]; /* of the channels so far */
     bool seen[MOCK_N_GRAPHS];
     struct mock_graphs graphs;
@@ -121,27 +123,42 @@ static enum mock_path graphs_path_type(struct parser *p, const char **pairs,
     return MOCK_PATH_LOC;
 }
 
+/* NCCL takes the least of all nodes' graphs, and the farthest links. */
+static void graphs_merge(struct mock_graph *all, const struct mock_graph *node)
+{
+    all->pattern = (int)fmax(all->pattern, node->pattern);
+    all->n_channels = (int)fmin(all->n_channels, node->n_channels);
+    all->bw_intra = fminf(all->bw_intra, node->bw_intra);
+    all->bw_inter = fminf(all->bw_inter, node->bw_inter);
+    all->type_intra = (enum mock_path)fmax(all->type_intra, node->type_intra);
+    all->type_inter = (enum mock_path)fmax(all->type_inter, node->type_inter);
+    all->same_channels &= node->same_channels;
+}
+
 static void graphs_open_graph(struct parser *p, const char **pairs)
 {
-    struct mock_graph *graph;
-    int id = graphs_whole(p, pairs, "id", MOCK_N_GRAPHS - 1);
+    const int id = graphs_whole(p, pairs, "id", MOCK_N_GRAPHS - 1);
+    struct mock_graph graph = {0};
 
-    if (p->rc == ncclSuccess && p->seen[id])
-        graphs_fail(p, "graph %d appears twice", id);
-    p->seen[id] = true;
-    p->id = id;
-    p->n_channels = 0;
-    graph = &p->graphs.graph[id];
-    graph->pattern = graphs_whole(p, pairs, "pattern", 6);
-    graph->n_channels = graphs_whole(p, pairs, "nchannels", 64);
-    graph->bw_intra = graphs_read_real(p, pairs, "speedintra");
-    graph->bw_inter = graphs_read_real(p, pairs, "speedinter");
+    graph.pattern = graphs_whole(p, pairs, "pattern", 6);
+    graph.n_channels = graphs_whole(p, pairs, "nchannels", 64);
+    graph.bw_intra = graphs_read_real(p, pairs, "speedintra");
+    graph.bw_inter = graphs_read_real(p, pairs, "speedinter");
     if (graphs_read_optional(pairs, "latencyinter") !=
         NULL) /* NCCL does not require it */
-        graph->latency_inter = graphs_read_real(p, pairs, "latencyinter");
-    graph->type_intra = graphs_path_type(p, pairs, "typeintra");
-    graph->type_inter = graphs_path_type(p, pairs, "typeinter");
-    graph->same_channels = graphs_whole(p, pairs, "samechannels", 1);
+        graph.latency_inter = graphs_read_real(p, pairs, "latencyinter");
+    graph.type_intra = graphs_path_type(p, pairs, "typeintra");
+    graph.type_inter = graphs_path_type(p, pairs, "typeinter");
+    graph.same_channels = graphs_whole(p, pairs, "samechannels", 1);
+    p->id = id;
+    p->is_first = !p->seen[id];
+    p->seen[id] = true;
+    p->n_said = graph.n_channels;
+    p->n_channels = 0;
+    if (p->is_first)
+        p->graphs.graph[id] = graph;
+    else
+        graphs_merge(&p->graphs.graph[id], &graph);
 }
 
 /* Whether the GPU is a head of one of the graph's first 'n' channels. */
@@ -171,7 +188,8 @@ static void graphs_on_start(void *user, const char *name, const char **pairs)
         p->n_gpus = 0;
     } else if (nic) {
         p->graphs.on_network |= p->id <= MOCK_GRAPH_TREE;
-    } else if (p->depth == 4 && p->n_gpus++ == 0 && p->n_channels < 64) {
+    } else if (p->depth == 4 && p->n_gpus++ == 0 && p->n_channels < 64 &&
+               p->is_first) {
         const char *dev = graphs_read_optional(pairs, "dev");
         long *head = &p->heads[p->id][p->n_channels];
 
@@ -195,12 +213,12 @@ static void graphs_on_end(void *user, const char *name)
         if (p->id <= MOCK_GRAPH_TREE && *per_node == 0)
             graphs_fail(p, "a channel without GPUs");
         else if (p->id <= MOCK_GRAPH_TREE && p->n_gpus != *per_node)
-            graphs_fail(p, "a channel of %d GPUs, but a node has %d", p->n_gpus,
-                        *per_node);
-    } else if (p->depth == 2 &&
-               p->n_channels != p->graphs.graph[p->id].n_channels) {
+            graphs_fail(p,
+                        "a channel of %d GPUs, but a node has %d: " MOCK_UNEVEN,
+                        p->n_gpus, *per_node);
+    } else if (p->depth == 2 && p->n_channels != p->n_said) {
         graphs_fail(p, "graph %d has %d channels but says nchannels=\"%d\"",
-                    p->id, p->n_channels, p->graphs.graph[p->id].n_channels);
+                    p->id, p->n_channels, p->n_said);
     }
     p->depth--;
 }

@@ -31,6 +31,10 @@ enum mock_path {
     MOCK_PATH_SYS = 9,
 };
 
+/* The reason to refuse nodes of unlike sizes. */
+#define MOCK_UNEVEN                                                            \
+    "NCCL would tune by the mean of the nodes, which is not played"
+
 /* Its name in the file. */
 const char *mock_path_name(enum mock_path path);
 
@@ -67,7 +71,9 @@ struct mock_graphs {
 
 /*
  * Reads 'path', which must contain rings, and trees if any over the same
- * number of GPUs: 'per_node', unless that is 0.
+ * number of GPUs: 'per_node', unless that is 0. Graphs
+ * with an id that was there before are those of another node; up to 2.24 NCCL
+ * takes the pattern of trees of each node by itself, and ranks may disagree.
  */
 ncclResult_t mock_graphs_load(const char *path, int per_node,
                               struct mock_graphs *graphs_ret);

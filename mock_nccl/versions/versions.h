@@ -204,6 +204,7 @@ struct mock_model_rules {
     int newest_compcap;  /* NCCL_*_COMPCAP_IDX of the last row of constants */
     const int *ll128_on; /* compute capabilities on which LL128 is safe, 0 at
                             the end; NULL: from 70 on */
+    bool ll128_unlike;   /* from 90 on also where compute capabilities differ */
     bool pat;
     bool mixed_like_amd; /* CPUs of several vendors count as AMD's */
     bool ring_backup;    /* a setting that forbids all algorithms keeps rings */
@@ -282,8 +283,8 @@ struct mock_model_rules {
 
     /* channels */
     int max_channels; /* of a communicator */
-    bool fine_cells; /* channels receive 16 bytes at a time, not min_traffic */
-    bool weighs_ll;  /* the traffic of LL is multiplied by four */
+    bool fine_cells;  /* channels receive 16 bytes at a time, not min_traffic */
+    bool weighs_ll;   /* the traffic of LL is multiplied by four */
     bool fills_channels;   /* all channels are used, even if one receives less
                               than min_traffic */
     bool accepts_negative; /* negative channel counts work; other versions

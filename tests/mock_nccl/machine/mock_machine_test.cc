@@ -10,6 +10,8 @@ using namespace mock_test;
 namespace
 {
 
+#define UNEVEN "NCCL would tune by the mean of the nodes, which is not played"
+
 TEST(MachineFolder, ReturnsTheMachinesInfo)
 {
     Machine machine = LoadFolder(STP_FIXTURES "/machines/h200x4/");
@@ -156,7 +158,7 @@ const BrokenCase kBrokenMachines[] = {
     {"no_channels", HEADER "G,90,4,1,amd,0,0,2.28.9\n",
      ":2: column 'channels': '0' is not a whole number from 1 to 64"},
     {"uneven_nodes", HEADER "G,90,5,2,amd,24,0,2.28.9\n",
-     ":2: 5 ranks are not the same number on each of 2 nodes"},
+     ":2: 5 ranks are not the same number on each of 2 nodes: " UNEVEN},
     {"as_many_gpus_as_ranks", "gpu,compute_capability,ranks,gpus,nodes,cpu_vendor,nccl\nG,90,4,4,1,amd,2.28.9\n",
      ":2: column 'gpus': 4, expected fewer than column 'ranks' says"},
     {"gpus_without_ranks", "gpu,compute_capability,gpus,nodes,cpu_vendor,nccl\nG,90,1,1,amd,2.28.9\n",
@@ -264,7 +266,6 @@ const BrokenCase kBrokenGraphs[] = {
      ":2: <x> does not belong here"},
     {"id_out_of_range", kOpen + Graph("5") + kClose,
      ":2: id=\"5\" is not a whole number from 0 to 4"},
-    {"id_twice", kOpen + Graph("0") + Graph("0") + kClose, ":3: graph 0 appears twice"},
     {"bad_speed", kOpen + "<graph id=\"0\" pattern=\"4\" nchannels=\"1\" speedintra=\"fast\"/>\n",
      ":2: speedintra=\"fast\" is not a number"},
     {"speed_with_a_unit", kOpen + "<graph id=\"0\" pattern=\"4\" nchannels=\"1\" speedintra=\"12GB\"/>\n",
@@ -291,7 +292,7 @@ const BrokenCase kBrokenGraphs[] = {
     {"channel_in_a_channel", kOpen + Graph("0", "", "<channel><channel/></channel>"), ":2: <channel> does not belong here"},
     {"network_in_a_graph", kOpen + Graph("0", "", "<net/>"), ":2: <net> does not belong here"},
     {"tree_of_other_gpus", kOpen + Graph("0") + Graph("1", "", "<channel><gpu/><gpu/><gpu/></channel>") + kClose,
-     ":3: a channel of 3 GPUs, but a node has 4"},
+     ":3: a channel of 3 GPUs, but a node has 4: " UNEVEN},
     {"bad_path", kOpen + Graph("0", "typeinter=\"NVLINK\"") + kClose,
      ":2: typeinter=\"NVLINK\" is no path that NCCL knows"},
     {"other_number_of_channels", kOpen + Graph("0", "nchannels=\"2\"") + kClose,
@@ -299,7 +300,7 @@ const BrokenCase kBrokenGraphs[] = {
     {"more_channels_than_nccl_has", kOpen + Graph("0", "nchannels=\"64\"", Channels(65)) + kClose,
      ":2: graph 0 has 65 channels but says nchannels=\"64\""},
     {"other_number_of_gpus", kOpen + Graph("0", "", "<channel><gpu/><gpu/></channel>") + kClose,
-     ":2: a channel of 2 GPUs, but a node has 4"},
+     ":2: a channel of 2 GPUs, but a node has 4: " UNEVEN},
     {"no_ring", kOpen + Graph("1") + kClose, ": no channels in graph 0 (ring)"},
 };
 // clang-format on
@@ -391,12 +392,16 @@ std::string Pcie(int id, int pattern, int n_channels)
            Channels(n_channels) + "</graph>\n";
 }
 
-mock_outcome OnPcie(const std::string &graphs, const char *version)
+mock_outcome OnPcie(const std::string &graphs, const char *version,
+                    const std::string &more = "", int capability = 80,
+                    const std::string &highest = "")
 {
     Folder folder;
     folder.Write("graphs.xml", kOpen + graphs + kClose);
-    folder.Write("machine.csv", "gpu,compute_capability,cpu_vendor,nccl\n"
-                                "NVIDIA A100 80GB PCIe,80,amd,2.28.9\n");
+    folder.Write("machine.csv",
+                 "gpu,cpu_vendor,nccl,compute_capability" + more +
+                     "\nNVIDIA A100 80GB PCIe,amd,2.28.9," +
+                     std::to_string(capability) + highest + "\n");
     Machine machine = LoadFolder(folder.Path());
     mock_nccl_options options{};
     options.version = version;
@@ -432,6 +437,58 @@ TEST(RingsAndTrees, HaveTheChannelsOfTheFewer)
     EXPECT_EQ("304.744",
               Printed(azure.cost[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE]));
     EXPECT_EQ(NCCL_ALGO_RING, azure.algo);
+}
+
+// Where nodes have unlike graphs, the file has those of each in turn, and NCCL
+// takes the least and the farthest of all.
+TEST(RingsAndTrees, AreTheLeastOfAllNodes)
+{
+    const auto node = [](int n_channels, int bw, const char *link, int same) {
+        std::string text;
+        for (const char *id : {"0", "1"})
+            text += std::string("<graph id=\"") + id +
+                    "\" pattern=\"1\" nchannels=\"" +
+                    std::to_string(n_channels) + "\" speedintra=\"" +
+                    std::to_string(bw) + "\" speedinter=\"" +
+                    std::to_string(bw) + "\" typeintra=\"" + link +
+                    "\" typeinter=\"" + link + "\" samechannels=\"" +
+                    std::to_string(same) + "\">" + Channels(n_channels) +
+                    "</graph>\n";
+        return text;
+    };
+    const std::string wide = node(16, 12, "PHB", 1),
+                      narrow = node(1, 20, "NVL", 0);
+    const mock_outcome want = OnPcie(node(1, 12, "PHB", 0), "2.28");
+
+    for (const std::string &graphs : {wide + narrow, narrow + wide}) {
+        const mock_outcome got = OnPcie(graphs, "2.28");
+        EXPECT_EQ(0, std::memcmp(want.cost, got.cost, sizeof(want.cost)));
+        EXPECT_EQ(want.n_channels, got.n_channels);
+    }
+}
+
+// LL128 needs GPUs of one compute capability; from 2.30 on Hopper and later
+// may differ.
+TEST(RingsAndTrees, HaveLl128WhereComputeCapabilitiesAllowIt)
+{
+    const std::string graphs = Graph("0") + Graph("1");
+    const struct {
+        const char *version;
+        int capability;
+        const char *highest;
+        bool want;
+    } cases[] = {
+        {"2.21", 80, "80", true},   {"2.21", 80, "90", false},
+        {"2.28", 90, "90", true},   {"2.28", 90, "100", false},
+        {"2.29", 90, "100", false}, {"2.30", 90, "100", true},
+        {"2.30", 80, "90", false},  {"2.32", 90, "100", true},
+    };
+
+    for (const auto &c : cases)
+        EXPECT_EQ(c.want, OnPcie(graphs, c.version, ",max_compute_capability",
+                                 c.capability, std::string(",") + c.highest)
+                                  .cost[NCCL_ALGO_RING][NCCL_PROTO_LL128] > 0)
+            << c.version << " " << c.capability << " " << c.highest;
 }
 
 // Files for NCCL_GRAPH_FILE may have rings alone; NCCL searches the trees.
