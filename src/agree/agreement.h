@@ -83,6 +83,7 @@ struct stp_agreement {
     bool proposes;       /* this rank takes part in proposals */
     bool observes;       /* it is the observer */
     bool compares_hosts; /* a thread must call compare_hosts() */
+    int n_shares;        /* further threads that hold it */
 };
 
 /* Callable from any thread, but for one handle's next_epoch(), which one thread
@@ -103,7 +104,8 @@ struct stp_agreement_ops {
      * fingerprints of all that have are equal.  Waits up to 'wait_ms' for ranks
      * that have not joined.  The same on all ranks from the first call on any
      * of them that returns.  With a store: all ranks of all hosts; it waits for
-     * the outcome, a few seconds longer than the store's 'timeout_ms'.
+     * the outcome until the store's 'timeout_ms' is over, and a few seconds
+     * longer only if this host has told the store that it is ready.
      */
     bool (*compare)(struct stp_agreement *agreement, unsigned wait_ms);
 
@@ -113,7 +115,8 @@ struct stp_agreement_ops {
                     size_t size);
 
     /* Compares this host with the others at the store, where all must do so;
-     * returns with the outcome, or soon after cancel_hosts().  At most once. */
+     * returns with the outcome, or soon after cancel_hosts(), but may hang as
+     * long as a name or a file server does.  At most once. */
     void (*compare_hosts)(struct stp_agreement *agreement);
     void (*cancel_hosts)(struct stp_agreement *agreement);
 
@@ -152,6 +155,10 @@ extern const struct stp_agreement_ops stp_agreement_shm;
 enum stp_status stp_agreement_join(const struct stp_agreement_rank *rank,
                                    struct stp_agreement **agreement_ret,
                                    struct stp_error *err);
+
+/* One more thread holds the handle, and gives it back likewise: the rank does
+ * not wait for it. */
+struct stp_agreement *stp_agreement_share(struct stp_agreement *agreement);
 
 /* NULL is allowed and does nothing. */
 void stp_agreement_leave(struct stp_agreement *agreement);

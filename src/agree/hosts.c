@@ -67,24 +67,55 @@ static bool comparison_add(struct comparison *c, const char *name, size_t n,
 
 /* ---- arriving ---- */
 
-/* Takes tickets for 'n' ranks. All ranks of a communicator are of one
- * generation, unless another one of the same id and size lacked ranks. */
-static bool comparison_take_tickets(struct comparison *c, size_t n)
+/* Adds to the tickets of this communicator's id, in a number of all its
+ * generations.  In a folder a generation that is incomplete, and that nobody
+ * can await any more, is over. */
+static bool comparison_add_tickets(struct comparison *c, size_t n,
+                                   uint64_t *sum_ret)
 {
     const struct stp_hosts *h = c->hosts;
     char key[KEY_TEXT];
     int64_t sum = 0;
-    uint64_t last;
+    bool is_added;
 
     snprintf(key, sizeof(key), "1/%s/%016" PRIx64 "-%zu/tickets", h->store->run,
              h->comm_id, h->n_ranks);
-    if (!stp_client_add(&c->client, key, (int64_t)n, &sum))
+    c->client.unit = c->has_generation ? 0 : (int64_t)h->n_ranks;
+    c->client.stale_ms = (int64_t)h->store->timeout_ms + 2 * SETTLE_MS;
+    is_added = stp_client_add(&c->client, key, (int64_t)n, &sum);
+    c->client.unit = 0;
+    *sum_ret = (uint64_t)sum;
+    return is_added;
+}
+
+/* Ends a generation that lacks ranks, by taking their tickets: the ranks that
+ * come next are another one. */
+static bool comparison_end_generation(struct comparison *c)
+{
+    const size_t n_ranks = c->hosts->n_ranks;
+    uint64_t sum;
+    bool is_added = comparison_add_tickets(c, 0, &sum);
+
+    if (sum / n_ranks == c->generation)
+        while (is_added && sum % n_ranks != 0)
+            is_added = comparison_add_tickets(c, n_ranks - sum % n_ranks, &sum);
+    return is_added;
+}
+
+/* Takes tickets for 'n' ranks. All ranks of a communicator are of one
+ * generation, unless another one of the same id and size lacked ranks. */
+static bool comparison_take_tickets(struct comparison *c, size_t n)
+{
+    const size_t n_ranks = c->hosts->n_ranks;
+    uint64_t sum, last;
+
+    if (!comparison_add_tickets(c, n, &sum))
         return false;
-    last = ((uint64_t)sum - 1) / h->n_ranks;
+    last = (sum - 1) / n_ranks;
     if (!c->has_generation)
         c->generation = last;
     c->has_generation = true;
-    if (((uint64_t)sum - n) / h->n_ranks == last && last == c->generation)
+    if ((sum - n) / n_ranks == last && last == c->generation)
         return true;
     snprintf(c->client.why, sizeof(c->client.why),
              "an earlier communicator of the same id is incomplete there");
@@ -177,7 +208,9 @@ static bool comparison_decide(struct comparison *c, const char *word)
 static bool comparison_refuse(struct comparison *c)
 {
     return comparison_decide(c, ASIDE) &&
-           comparison_add(c, "arrived", c->hosts->n_ranks, &c->n_arrived);
+           comparison_add(c, "arrived", c->hosts->n_ranks, &c->n_arrived) &&
+           (c->hosts->is_cancelled(c->hosts->user) ||
+            comparison_end_generation(c));
 }
 
 static bool comparison_get_ready(struct comparison *c)
@@ -201,7 +234,9 @@ static bool comparison_get_ready(struct comparison *c)
                         sizeof(now) - 1, &size))
         return false;
     memcpy(c->decision, now, sizeof(now));
-    return true;
+    /* The copy is a hint: what it should be is in the decision. */
+    return strcmp(now, FOLLOW) == 0 || strcmp(now, ASIDE) == 0 ||
+           comparison_decide(c, ASIDE);
 }
 
 /* Reads the decision over another connection, after the store was lost or the

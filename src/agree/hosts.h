@@ -6,7 +6,8 @@
  *
  *   tickets        the ranks of all hosts that came, ever; every RANKS of them
  *                  are a generation G: communicators may have one id after
- *                  another
+ *                  another.  Who steps aside takes those that a generation
+ *                  lacks, so that the next one is whole
  *   G/hosts        struct stp_host_row of each host, appended, for messages
  *   G/reference    the fingerprint of the host that was first
  *   G/arrived      ranks whose rows and fingerprints are there; more than RANKS
@@ -55,7 +56,7 @@ struct stp_hosts {
 
 /* Whether all hosts have the same fingerprint and know it; else writes why not
  * into 'why'.  Blocks for the store's time limit and three seconds at most, if
- * names are resolved in time.  No connection is left. */
+ * names are resolved and files found in time.  No connection is left. */
 bool stp_hosts_compare(const struct stp_hosts *hosts, char *why, size_t size);
 
 #endif /* STP_HOSTS_H */

@@ -28,7 +28,10 @@ _Static_assert((int)STP_AGREE_RANKS == (int)STP_BOARD_RANKS,
 enum shm_outcome { OPEN, COMMITTED, AGREED, REFUSED };
 
 enum {
-    PATIENCE_MS = 5000, /* beyond the time limit of the rank that compares */
+    /* beyond the time limit of the rank that compares: for it to say why, and
+     * once it is COMMITTED */
+    MARGIN_MS = 1500,
+    PATIENCE_MS = 5000,
     WHY_TEXT = 500,
 };
 
@@ -51,7 +54,7 @@ struct shm_agreement {
     struct stp_board_step step; /* this rank's */
     struct stp_agreement_store store;
     uint64_t comm_id;
-    int64_t patience_ms; /* the wait for hosts ends then (stp_now_ms()) */
+    int64_t limit_ms; /* of the comparison of hosts (stp_now_ms()) */
     _Atomic bool is_cancelled;
 };
 
@@ -105,7 +108,7 @@ static enum stp_status shm_join(const struct stp_agreement_rank *rank,
     shm->step.n_slots = STP_BOARD_SLOTS;
     shm->n_needed = rank->n_needed;
     shm->comm_id = rank->comm_id;
-    shm->patience_ms = stp_now_ms() + rank->store.timeout_ms + PATIENCE_MS;
+    shm->limit_ms = stp_now_ms() + rank->store.timeout_ms;
     if (rank->proposes)
         atomic_fetch_add(&shm->state->n_proposing, 1);
     stp_identity_write(&shm->identities[shm->step.rank], rank);
@@ -135,13 +138,18 @@ static bool shm_compare(struct stp_agreement *agreement, unsigned wait_ms)
     struct shm_agreement *shm = shm_of(agreement);
 
     if (shm_has_store(shm)) {
-        while (shm_read_outcome(shm) <= COMMITTED &&
-               stp_now_ms() < shm->patience_ms)
-            nanosleep(&pause, NULL);
-        /* Gives up the rank that compares hosts, which was stopped for long. */
-        if (!shm_move_outcome(shm, OPEN, REFUSED))
-            shm_move_outcome(shm, COMMITTED, REFUSED);
-        return shm_read_outcome(shm) == AGREED;
+        uint32_t outcome;
+
+        while ((outcome = shm_read_outcome(shm)) <= COMMITTED) {
+            const int64_t late_ms = stp_now_ms() - shm->limit_ms;
+
+            /* Gives up the rank that compares hosts, which hangs. */
+            if (late_ms >= (outcome == OPEN ? MARGIN_MS : PATIENCE_MS))
+                shm_move_outcome(shm, outcome, REFUSED);
+            else
+                nanosleep(&pause, NULL);
+        }
+        return outcome == AGREED;
     }
     for (unsigned i = 0; i < wait_ms && shm_read_outcome(shm) == OPEN &&
                          stp_segment_n_joined(shm->segment) < shm->n_needed;
@@ -206,10 +214,10 @@ static void shm_explain(const struct stp_agreement *agreement, char *text,
         snprintf(text, size, "%s", shm->state->why);
     else
         snprintf(text, size,
-                 "process %d, which speaks for this host at the store, was "
-                 "stopped or gone for %d s",
-                 (int)shm->identities[0].pid,
-                 (int)(shm->store.timeout_ms + PATIENCE_MS) / 1000);
+                 "process %d, which speaks for this host at the store, did "
+                 "not hear from it in time, or was stopped (STEPTUNE_AGREE_"
+                 "TIMEOUT is %.1f s)",
+                 (int)shm->identities[0].pid, shm->store.timeout_ms / 1e3);
 }
 
 static bool shm_is_complete(struct stp_agreement *agreement)
@@ -287,8 +295,15 @@ enum stp_status stp_agreement_join(const struct stp_agreement_rank *rank,
     return shm_join(&with, agreement_ret, err);
 }
 
+struct stp_agreement *stp_agreement_share(struct stp_agreement *agreement)
+{
+    __atomic_fetch_add(&agreement->n_shares, 1, __ATOMIC_RELAXED);
+    return agreement;
+}
+
 void stp_agreement_leave(struct stp_agreement *agreement)
 {
-    if (agreement != NULL)
+    if (agreement != NULL &&
+        __atomic_fetch_sub(&agreement->n_shares, 1, __ATOMIC_ACQ_REL) == 0)
         agreement->ops->leave(agreement);
 }

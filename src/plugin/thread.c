@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -13,10 +14,17 @@ struct stp_thread {
     void (*body)(void *user);
     void *user;
     int ms;
+    bool is_alone; /* nobody stops it */
     pid_t pid;
     int stop[2]; /* a pipe: closing its end wakes the thread up */
     pthread_t id;
 };
+
+static void thread_free(struct stp_thread *t)
+{
+    close(t->stop[0]);
+    free(t);
+}
 
 static void *thread_run(void *arg)
 {
@@ -32,13 +40,11 @@ static void *thread_run(void *arg)
         while ((n = poll(&stop, 1, t->ms)) == 0 || (n < 0 && errno == EINTR))
             t->body(t->user);
     stp_entry_end(&entry);
+    if (t->is_alone) {
+        close(t->stop[1]);
+        thread_free(t);
+    }
     return NULL;
-}
-
-static void thread_free(struct stp_thread *t)
-{
-    close(t->stop[0]);
-    free(t);
 }
 
 enum stp_status stp_thread_start(void (*body)(void *user), void *user, int ms,
@@ -47,6 +53,7 @@ enum stp_status stp_thread_start(void (*body)(void *user), void *user, int ms,
 {
     struct stp_thread *t = calloc(1, sizeof(*t));
     sigset_t all, before;
+    pthread_t id;
     int failed;
 
     if (t == NULL || pipe2(t->stop, O_CLOEXEC) != 0) {
@@ -56,16 +63,22 @@ enum stp_status stp_thread_start(void (*body)(void *user), void *user, int ms,
     t->body = body;
     t->user = user;
     t->ms = ms;
+    t->is_alone = thread_ret == NULL;
     t->pid = getpid();
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    failed = pthread_create(&t->id, NULL, thread_run, t);
+    failed = pthread_create(&id, NULL, thread_run, t);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed != 0) {
         close(t->stop[1]);
         thread_free(t);
         return stp_fail(err, STP_ERR_NOMEM, "no thread to be had");
     }
+    if (thread_ret == NULL) {
+        pthread_detach(id);
+        return STP_OK;
+    }
+    t->id = id;
     *thread_ret = t;
     return STP_OK;
 }

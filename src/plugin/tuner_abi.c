@@ -30,7 +30,6 @@
 struct context {
     struct stp_backend *backend;     /* NULL: inactive, NCCL tunes alone */
     struct stp_agreement *agreement; /* NULL: none, or of no more use */
-    struct stp_thread *comparison;   /* of hosts; NULL: none */
     bool must_compare;               /* ranks, at the first decision */
     bool has_warned;                 /* why it is inactive */
     ncclDebugLogger_t log;
@@ -73,12 +72,14 @@ static void tuner_step_aside(struct context *ctx, const char *why)
     ctx->has_warned = true;
 }
 
-static void tuner_end_comparison(struct context *ctx)
+/* A thread that hangs in the store, for as long as a name or a file server
+ * does, holds neither a collective nor the end of the communicator. */
+static void tuner_leave(struct context *ctx)
 {
-    if (ctx->comparison != NULL)
+    if (ctx->agreement != NULL)
         ctx->agreement->ops->cancel_hosts(ctx->agreement);
-    stp_thread_stop(ctx->comparison);
-    ctx->comparison = NULL;
+    stp_agreement_leave(ctx->agreement);
+    ctx->agreement = NULL;
 }
 
 /* Compares the ranks, which step aside unless they agree. */
@@ -93,16 +94,8 @@ static void tuner_compare(struct context *ctx)
         ctx->agreement->ops->explain(ctx->agreement, why, sizeof(why));
         tuner_step_aside(ctx, why);
     }
-    /* A thread that found no outcome may hang in the store, for as long as a
-     * file server does: not a collective, but the end of the communicator
-     * awaits it. */
-    if (!is_agreed && ctx->comparison != NULL)
-        ctx->agreement->ops->cancel_hosts(ctx->agreement);
-    else if (ctx->backend == NULL || !stp_backend_proposes(ctx->backend)) {
-        tuner_end_comparison(ctx);
-        stp_agreement_leave(ctx->agreement);
-        ctx->agreement = NULL;
-    }
+    if (ctx->backend == NULL || !stp_backend_proposes(ctx->backend))
+        tuner_leave(ctx);
 }
 
 /* ---- joining ---- */
@@ -128,6 +121,7 @@ tuner_fingerprint(const struct context *ctx,
 static void tuner_compare_hosts(void *agreement)
 {
     ((struct stp_agreement *)agreement)->ops->compare_hosts(agreement);
+    stp_agreement_leave(agreement);
 }
 
 /*
@@ -165,8 +159,9 @@ static void tuner_join(struct context *ctx, const struct stp_comm_info *info,
     }
     ctx->must_compare = true;
     if (!ctx->agreement->compares_hosts ||
-        stp_thread_start(tuner_compare_hosts, ctx->agreement, STP_THREAD_ONCE,
-                         &ctx->comparison, &err) == STP_OK)
+        stp_thread_start(tuner_compare_hosts,
+                         stp_agreement_share(ctx->agreement), STP_THREAD_ONCE,
+                         NULL, &err) == STP_OK)
         return;
     /* Without a thread this host says only that all must step aside. */
     LOG(ctx->log, NCCL_LOG_INFO, "%s: this host cannot be compared: %s",
@@ -309,8 +304,7 @@ static ncclResult_t tuner_finalize(void *opaque)
     if (ctx == NULL)
         return ncclSuccess;
     stp_backend_close(ctx->backend);
-    tuner_end_comparison(ctx);
-    stp_agreement_leave(ctx->agreement);
+    tuner_leave(ctx);
     stp_ledger_close(ctx->ledger);
     free(ctx);
     return ncclSuccess;

@@ -17,33 +17,32 @@ enum {
     CHECK_MS = 1000,   /* between looks for a host that is gone */
 };
 
-/* Waits until poll()'s events. */
+/* Waits until poll()'s events, but not beyond the deadline, when a byte now and
+ * then is no reason to go on. */
 static bool socket_await(int fd, short events, int64_t deadline_ms)
 {
     struct pollfd polled = {.fd = fd, .events = events};
+    int64_t left;
 
-    for (;;) {
-        int64_t left = deadline_ms - stp_now_ms();
-        int n;
+    while ((left = deadline_ms - stp_now_ms()) > 0) {
+        const int n = poll(&polled, 1, left < CHECK_MS ? (int)left : CHECK_MS);
 
-        if (left < 0)
-            left = 0;
-        n = poll(&polled, 1, left < CHECK_MS ? (int)left : CHECK_MS);
         if (n > 0)
             return true;
         if (n < 0 && errno != EINTR)
             return false;
-        if (left == 0 || stp_store_is_stuck(fd)) {
-            errno = ETIMEDOUT;
-            return false;
-        }
+        if (n == 0 && stp_store_is_stuck(fd))
+            break;
     }
+    errno = ETIMEDOUT;
+    return false;
 }
 
 bool stp_socket_send(int fd, struct iovec *parts, int n_parts, bool until_input,
                      int64_t deadline_ms)
 {
     const short events = until_input ? POLLIN | POLLOUT : POLLOUT;
+    unsigned n_sent = 0; /* pieces, of which the first has no deadline */
 
     while (n_parts > 0) {
         struct msghdr message = {.msg_iov = parts,
@@ -56,6 +55,9 @@ bool stp_socket_send(int fd, struct iovec *parts, int n_parts, bool until_input,
             return false;
         if (n < 0 && until_input && poll(&polled, 1, 0) > 0)
             return true;
+        errno = ETIMEDOUT;
+        if (n > 0 && n_sent++ > 0 && stp_now_ms() >= deadline_ms)
+            return false;
         for (size_t left = n < 0 ? 0 : (size_t)n; n_parts > 0; parts++) {
             const size_t part = left < parts->iov_len ? left : parts->iov_len;
 
@@ -73,21 +75,21 @@ bool stp_socket_send(int fd, struct iovec *parts, int n_parts, bool until_input,
 
 bool stp_socket_receive(int fd, void *to, size_t size, int64_t deadline_ms)
 {
-    for (size_t n_received = 0; n_received < size;) {
+    size_t n_received = 0;
+
+    for (;;) {
         const ssize_t n = recv(fd, (unsigned char *)to + n_received,
                                size - n_received, MSG_DONTWAIT);
 
-        if (n > 0) {
-            n_received += (size_t)n;
-            continue;
-        }
+        n_received += n > 0 ? (size_t)n : 0;
+        if (n_received == size)
+            return true;
         if (n == 0)
             errno = ECONNRESET;
-        if (n == 0 || !stp_store_may_retry(errno) ||
+        if (n == 0 || (n < 0 && !stp_store_may_retry(errno)) ||
             !socket_await(fd, POLLIN, deadline_ms))
             return false;
     }
-    return true;
 }
 
 /* A socket may reach itself, if the port that it got is the one it looks for:

@@ -18,6 +18,7 @@ struct stp_client {
     void *state;                     /* of the engine */
     char prefix[STP_STORE_PREFIX];
     int64_t deadline_ms;              /* for all calls (stp_now_ms()) */
+    int64_t unit, stale_ms;           /* of add(), in a folder; 0: none */
     char address[STP_SOCKET_ADDRESS]; /* that was tried last, or "" */
     char why[256];
 };
@@ -31,52 +32,48 @@ bool stp_client_open(struct stp_client *client,
 /* Also of a client that is all zero, or closed. */
 void stp_client_close(struct stp_client *client);
 
-/* Values have STP_STORE_MAX_VALUE bytes at most. */
-bool stp_client_set(struct stp_client *client, const char *key,
-                    const void *value, size_t size);
-
-/* Adds bytes to the value, which is empty if there is none; atomic. */
-bool stp_client_append(struct stp_client *client, const char *key,
-                       const void *value, size_t size);
-bool stp_client_check(struct stp_client *client, const char *key,
-                      bool *is_there_ret);
-
-/* Adds to a number, which is 0 if there is none, and is stored in decimal;
- * atomic.  Adding 0 reads it. */
-bool stp_client_add(struct stp_client *client, const char *key, int64_t number,
-                    int64_t *sum_ret);
-bool stp_client_delete(struct stp_client *client, const char *key);
-
-/* Waits for a key until the deadline; a value longer than 'max' is a failure.
- */
-bool stp_client_get(struct stp_client *client, const char *key, void *value,
-                    size_t max, size_t *size_ret);
-
-/* Gives the key a value if it has none; then as stp_client_get(), without
- * waiting; atomic. */
-bool stp_client_compare_set(struct stp_client *client, const char *key,
-                            const void *value, size_t size, void *now,
-                            size_t max, size_t *now_size_ret);
+/* Calls of an open client's engine, as struct stp_store_ops tells. */
+#define stp_client_set(c, ...)         ((c)->ops->set((c), __VA_ARGS__))
+#define stp_client_append(c, ...)      ((c)->ops->append((c), __VA_ARGS__))
+#define stp_client_check(c, ...)       ((c)->ops->check((c), __VA_ARGS__))
+#define stp_client_add(c, ...)         ((c)->ops->add((c), __VA_ARGS__))
+#define stp_client_delete(c, ...)      ((c)->ops->del((c), __VA_ARGS__))
+#define stp_client_get(c, ...)         ((c)->ops->get((c), __VA_ARGS__))
+#define stp_client_compare_set(c, ...) ((c)->ops->compare_set((c), __VA_ARGS__))
 
 /* ---- engines ---- */
 
-/* Functions as above.  open() finds 'prefix' and 'deadline_ms' filled in;
- * close() is also called when it failed. */
 struct stp_store_ops {
+    /* finds 'prefix' and 'deadline_ms' filled in */
     bool (*open)(struct stp_client *client,
                  const struct stp_store_address *address);
-    void (*close)(struct stp_client *client);
+    void (*close)(struct stp_client *client); /* also when open() failed */
+
+    /* Values have STP_STORE_MAX_VALUE bytes at most. */
     bool (*set)(struct stp_client *client, const char *key, const void *value,
                 size_t size);
+
+    /* Adds bytes to the value, which is empty if there is none; atomic. */
     bool (*append)(struct stp_client *client, const char *key,
                    const void *value, size_t size);
     bool (*check)(struct stp_client *client, const char *key,
                   bool *is_there_ret);
+
+    /* Adds to a number, which is 0 if there is none, and is stored in decimal;
+     * atomic.  Adding 0 reads it.  In a folder, which outlives jobs, a number
+     * that is no multiple of 'unit', and was not added to for 'stale_ms', first
+     * becomes the next one. */
     bool (*add)(struct stp_client *client, const char *key, int64_t number,
                 int64_t *sum_ret);
     bool (*del)(struct stp_client *client, const char *key);
+
+    /* Waits for a key until the deadline; a value longer than 'max' is a
+     * failure. */
     bool (*get)(struct stp_client *client, const char *key, void *value,
                 size_t max, size_t *size_ret);
+
+    /* Gives the key a value if it has none; then as get(), without waiting;
+     * atomic. */
     bool (*compare_set)(struct stp_client *client, const char *key,
                         const void *value, size_t size, void *now, size_t max,
                         size_t *now_size_ret);

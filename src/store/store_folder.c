@@ -1,11 +1,13 @@
 /*
  * store_folder.c - the engine whose keys are files in a folder that hosts share
  *
- * A file appears whole, by link() or rename(), which are atomic on NFS, too.  A
- * number, or a value that grows, is changed under flock(), which is a lock of
- * all hosts on NFS and on Lustre (mounted with flock).  Closing a client
- * removes the files that are older than LIFETIME_S; a number's time
- * is set so far into the future that it has NUMBER_LIFETIME_S.
+ * A file appears whole, by link() or rename(), which are atomic on NFS, too,
+ * and begins with its own name: another key's, renamed, is refused.  A number,
+ * or a value that grows, is changed under flock(), which is a lock of all hosts
+ * on NFS and on Lustre (mounted with flock).  Closing a client removes the
+ * files that are older than LIFETIME_S; a number's time is set so far into the
+ * future that it has NUMBER_LIFETIME_S.  Hosts' clocks may differ by days: the
+ * time is that of a file just written in the folder.
  */
 #define _GNU_SOURCE /* statx(): fstat() is a newer symbol in newer glibcs */
 #include <dirent.h>
@@ -17,10 +19,10 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/trust.h"
+#include "store/clock.h"
 #include "store/store_client.h"
 
 enum {
@@ -70,6 +72,13 @@ static bool folder_name(struct stp_client *client, const char *key,
     return true;
 }
 
+/* Its lock would else live on in a child that this process has forked. */
+static bool folder_close_file(int fd)
+{
+    flock(fd, LOCK_UN);
+    return close(fd) == 0;
+}
+
 static bool folder_write(int fd, const void *data, size_t size)
 {
     for (size_t n_written = 0; n_written < size;) {
@@ -82,32 +91,71 @@ static bool folder_write(int fd, const void *data, size_t size)
     return true;
 }
 
-/* Writes a file under a name of its own. */
-static bool folder_write_temporary(struct stp_client *client, const void *value,
-                                   size_t size, bool is_number, char name[NAME])
+static bool folder_read_time(int folder, const char *name, int64_t *s_ret)
+{
+    struct statx st;
+
+    if (statx(folder, name, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_MTIME,
+              &st) != 0)
+        return false;
+    *s_ret = st.stx_mtime.tv_sec;
+    return true;
+}
+
+/* Closes a file that was written, which NFS tells errors of.  A number lives
+ * longer from now on. */
+static bool folder_end_write(struct stp_client *client, int fd, bool is_number,
+                             bool is_good)
 {
     struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}};
-    bool is_written;
+    int64_t now_s = 0;
+
+    if (is_good && is_number) {
+        is_good = folder_read_time(fd, "", &now_s);
+        times[1].tv_sec = now_s + NUMBER_LIFETIME_S - LIFETIME_S;
+        is_good = is_good && futimens(fd, times) == 0;
+    }
+    if (folder_close_file(fd) && is_good)
+        return true;
+    return folder_fail(client, "a file cannot be written");
+}
+
+/* Writes a file under a name of its own: a line of the name that it will have,
+ * and the value. */
+static bool folder_write_temporary(struct stp_client *client, const char *line,
+                                   const void *value, size_t size,
+                                   bool is_number, char name[NAME])
+{
+    int64_t number = stp_now_ms();
     int fd;
 
-    clock_gettime(CLOCK_REALTIME, &times[1]);
     do
-        snprintf(name, NAME, TEMPORARY "%d-%ld", (int)getpid(),
-                 times[1].tv_nsec++);
+        snprintf(name, NAME, TEMPORARY "%d-%" PRId64, (int)getpid(), number++);
     while ((fd = openat(client->fd, name,
                         O_WRONLY | O_CREAT | O_EXCL | OPEN_FLAGS, 0600)) < 0 &&
            errno == EEXIST);
     if (fd < 0)
         return folder_fail(client, "no file can be made");
-    times[1].tv_sec += NUMBER_LIFETIME_S - LIFETIME_S;
-    times[1].tv_nsec = 0;
-    is_written = folder_write(fd, value, size) &&
-                 (!is_number || futimens(fd, times) == 0);
-    if (close(fd) == 0 && is_written)
+    if (folder_end_write(client, fd, is_number,
+                         folder_write(fd, line, strlen(line)) &&
+                             folder_write(fd, "\n", 1) &&
+                             folder_write(fd, value, size)))
         return true;
-    folder_fail(client, "a file cannot be written");
     unlinkat(client->fd, name, 0);
     return false;
+}
+
+/* The time of the folder's server, by a file that is just written. */
+static bool folder_now(struct stp_client *client, int64_t *now_s_ret)
+{
+    char name[NAME];
+    bool is_known;
+
+    if (!folder_write_temporary(client, "", "", 0, false, name))
+        return false;
+    is_known = folder_read_time(client->fd, name, now_s_ret);
+    unlinkat(client->fd, name, 0);
+    return is_known || folder_fail(client, "the time cannot be read");
 }
 
 /* Gives a key that has no file this value.  *is_new_ret: it had none. */
@@ -118,7 +166,8 @@ static bool folder_create(struct stp_client *client, const char *name,
     char temporary[NAME];
     bool is_good;
 
-    if (!folder_write_temporary(client, value, size, is_number, temporary))
+    if (!folder_write_temporary(client, name, value, size, is_number,
+                                temporary))
         return false;
     *is_new_ret = linkat(client->fd, temporary, client->fd, name, 0) == 0;
     is_good = *is_new_ret || errno == EEXIST ||
@@ -173,23 +222,45 @@ static bool folder_lock(struct stp_client *client, int fd, int operation,
     return true;
 }
 
-/* Opens and locks a file; *fd_ret is -1 if there is none. */
+/* Reads over the line that a file begins with. */
+static bool folder_skip_name(struct stp_client *client, int fd,
+                             const char *name)
+{
+    const size_t n = strlen(name);
+    char line[NAME];
+
+    if (read(fd, line, n + 1) == (ssize_t)n + 1 && memcmp(line, name, n) == 0 &&
+        line[n] == '\n')
+        return true;
+    snprintf(client->why, sizeof(client->why),
+             "the file of a key cannot be used: it does not begin with its "
+             "name %.120s",
+             name);
+    return false;
+}
+
+/* Opens and locks a file, of which its value is read or written next; *fd_ret
+ * is -1 if there is none. */
 static bool folder_open_locked(struct stp_client *client, const char *name,
                                int flags, int operation, int *fd_ret)
 {
     bool is_gone = true;
 
     while (is_gone) {
+        errno = ETIMEDOUT;
+        if (stp_now_ms() >= client->deadline_ms)
+            return stp_client_fail(client);
         *fd_ret = openat(client->fd, name, flags | OPEN_FLAGS);
         if (*fd_ret < 0)
             return errno == ENOENT ||
                    folder_fail(client, "a file cannot be opened");
-        if (!folder_lock(client, *fd_ret, operation, &is_gone)) {
-            close(*fd_ret);
+        if (!folder_lock(client, *fd_ret, operation, &is_gone) ||
+            (!is_gone && !folder_skip_name(client, *fd_ret, name))) {
+            folder_close_file(*fd_ret);
             return false;
         }
         if (is_gone)
-            close(*fd_ret);
+            folder_close_file(*fd_ret);
     }
     return true;
 }
@@ -221,7 +292,7 @@ static bool folder_read(struct stp_client *client, const char *name,
     *size_ret = size;
     if (n < 0)
         stp_client_fail(client);
-    close(fd);
+    folder_close_file(fd);
     return n == 0;
 }
 
@@ -230,36 +301,49 @@ static bool folder_read(struct stp_client *client, const char *name,
 static bool folder_open(struct stp_client *client,
                         const struct stp_store_address *address)
 {
+    struct statx st;
+    struct stp_file_facts facts;
+
     client->fd = open(address->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (client->fd >= 0)
+    if (client->fd < 0 || !folder_read_facts(client->fd, &st, &facts)) {
+        snprintf(client->why, sizeof(client->why), "%s", strerror(errno));
+        return false;
+    }
+    if ((facts.mode & (S_IWOTH | S_ISVTX)) != S_IWOTH)
         return true;
-    snprintf(client->why, sizeof(client->why), "%s", strerror(errno));
+    snprintf(client->why, sizeof(client->why),
+             "all users may write the folder and rename the files of others "
+             "there, expected a folder that they may not write (chmod o-w), or "
+             "one with the sticky bit (chmod +t)");
     return false;
 }
 
-static bool folder_is_old(int folder, const char *name)
+static bool folder_is_old(int folder, const char *name, int64_t now_s)
 {
-    struct statx st;
+    int64_t s;
 
     return (strncmp(name, PREFIX, strlen(PREFIX)) == 0 ||
             strncmp(name, TEMPORARY, strlen(TEMPORARY)) == 0) &&
-           statx(folder, name, AT_SYMLINK_NOFOLLOW, STATX_MTIME, &st) == 0 &&
-           st.stx_mtime.tv_sec < time(NULL) - LIFETIME_S;
+           folder_read_time(folder, name, &s) && s < now_s - LIFETIME_S;
 }
 
 static void folder_close(struct stp_client *client)
 {
-    DIR *entries = client->fd >= 0 ? fdopendir(client->fd) : NULL;
+    int64_t now_s = 0; /* nothing is old if it is not known */
+    DIR *entries;
     const struct dirent *entry;
 
-    if (entries == NULL && client->fd >= 0)
+    if (client->fd < 0)
+        return;
+    folder_now(client, &now_s);
+    entries = fdopendir(client->fd);
+    if (entries == NULL)
         close(client->fd);
-    if (entries != NULL) {
-        while ((entry = readdir(entries)) != NULL)
-            if (folder_is_old(client->fd, entry->d_name))
-                unlinkat(client->fd, entry->d_name, 0);
+    while (entries != NULL && (entry = readdir(entries)) != NULL)
+        if (folder_is_old(client->fd, entry->d_name, now_s))
+            unlinkat(client->fd, entry->d_name, 0);
+    if (entries != NULL)
         closedir(entries);
-    }
     client->fd = -1;
 }
 
@@ -269,7 +353,7 @@ static bool folder_set(struct stp_client *client, const char *key,
     char name[NAME], temporary[NAME];
 
     if (!folder_name(client, key, name) ||
-        !folder_write_temporary(client, value, size, false, temporary))
+        !folder_write_temporary(client, name, value, size, false, temporary))
         return false;
     if (renameat(client->fd, temporary, client->fd, name) == 0)
         return true;
@@ -295,14 +379,6 @@ static bool folder_change(struct stp_client *client, const char *name,
     return true;
 }
 
-/* Closes a file that was changed; NFS tells of errors then. */
-static bool folder_end_change(struct stp_client *client, int fd, bool is_good)
-{
-    if (close(fd) == 0 && is_good)
-        return true;
-    return folder_fail(client, "a file cannot be changed");
-}
-
 static bool folder_append(struct stp_client *client, const char *key,
                           const void *value, size_t size)
 {
@@ -312,9 +388,9 @@ static bool folder_append(struct stp_client *client, const char *key,
     if (!folder_name(client, key, name) ||
         !folder_change(client, name, value, size, false, &fd))
         return false;
-    return fd < 0 || folder_end_change(client, fd,
-                                       lseek(fd, 0, SEEK_END) >= 0 &&
-                                           folder_write(fd, value, size));
+    return fd < 0 || folder_end_write(client, fd, false,
+                                      lseek(fd, 0, SEEK_END) >= 0 &&
+                                          folder_write(fd, value, size));
 }
 
 static bool folder_check(struct stp_client *client, const char *key,
@@ -329,25 +405,34 @@ static bool folder_check(struct stp_client *client, const char *key,
            folder_fail(client, "a file cannot be found");
 }
 
-/* Adds to the number in a file that is open. */
-static bool folder_add_to(int fd, int64_t number, int64_t *sum_ret)
+/* Adds to the number that comes next in a file that is open.  A unit that began
+ * 'stale_ms' ago, and is incomplete, is left for the next. */
+static bool folder_add_to(struct stp_client *client, int fd, int64_t number,
+                          int64_t *sum_ret)
 {
-    const struct timespec times[2] = {
-        {.tv_nsec = UTIME_OMIT},
-        {.tv_sec = time(NULL) + NUMBER_LIFETIME_S - LIFETIME_S}};
+    const off_t at = lseek(fd, 0, SEEK_CUR);
+    int64_t now_s, then_s, sum;
     char text[NUMBER_TEXT] = "";
     char *end;
     int n;
 
-    if (pread(fd, text, sizeof(text) - 1, 0) < 0)
+    if (pread(fd, text, sizeof(text) - 1, at) < 0)
         return false;
-    *sum_ret = strtoll(text, &end, 10) + number;
+    sum = strtoll(text, &end, 10);
     errno = EINVAL;
     if (end == text || *end != '\0')
         return false;
+    if (client->unit > 0 && sum % client->unit != 0) {
+        if (!folder_now(client, &now_s) || !folder_read_time(fd, "", &then_s))
+            return false;
+        then_s -= NUMBER_LIFETIME_S - LIFETIME_S;
+        if ((now_s - then_s) * 1000 > client->stale_ms)
+            sum += client->unit - sum % client->unit;
+    }
+    *sum_ret = sum + number;
     n = snprintf(text, sizeof(text), "%" PRId64, *sum_ret);
-    return number == 0 || (pwrite(fd, text, (size_t)n, 0) == n &&
-                           ftruncate(fd, n) == 0 && futimens(fd, times) == 0);
+    return number == 0 ||
+           (pwrite(fd, text, (size_t)n, at) == n && ftruncate(fd, at + n) == 0);
 }
 
 static bool folder_add(struct stp_client *client, const char *key,
@@ -362,7 +447,8 @@ static bool folder_add(struct stp_client *client, const char *key,
         return false;
     *sum_ret = number;
     return fd < 0 ||
-           folder_end_change(client, fd, folder_add_to(fd, number, sum_ret));
+           folder_end_write(client, fd, number != 0,
+                            folder_add_to(client, fd, number, sum_ret));
 }
 
 static bool folder_delete(struct stp_client *client, const char *key)

@@ -82,24 +82,26 @@ static bool tcp_ask(struct stp_client *client, enum stp_query query,
     return *byte_ret <= 1 || stp_client_fail(client);
 }
 
-static bool tcp_set(struct stp_client *client, const char *key,
-                    const void *value, size_t size)
+static bool tcp_put(struct stp_client *client, enum stp_query query,
+                    const char *key, const void *value, size_t size)
 {
     const uint64_t n = size;
     const struct iovec more[] = {{(void *)&n, sizeof(n)},
                                  {(void *)value, size}};
 
-    return tcp_send(client, STP_SET, key, more, 2);
+    return tcp_send(client, query, key, more, 2);
+}
+
+static bool tcp_set(struct stp_client *client, const char *key,
+                    const void *value, size_t size)
+{
+    return tcp_put(client, STP_SET, key, value, size);
 }
 
 static bool tcp_append(struct stp_client *client, const char *key,
                        const void *value, size_t size)
 {
-    const uint64_t n = size;
-    const struct iovec more[] = {{(void *)&n, sizeof(n)},
-                                 {(void *)value, size}};
-
-    return tcp_send(client, STP_APPEND, key, more, 2);
+    return tcp_put(client, STP_APPEND, key, value, size);
 }
 
 static bool tcp_check(struct stp_client *client, const char *key,

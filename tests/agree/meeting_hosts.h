@@ -25,7 +25,8 @@ struct Place {
     size_t n_ranks;
     const char *run = "none";
     unsigned timeout_ms = kLongMs;
-    bool compares = true; // else as if that rank's process were stopped
+    bool compares = true;    // else as if that rank's process were stopped
+    std::string folder = ""; // the store, if there is one
 };
 
 // A host whose ranks have these policies; they join one after another, and
@@ -97,6 +98,10 @@ class Host
         rank.fingerprint.part[STP_FINGERPRINT_POLICY] = policy;
         rank.fingerprint.part[STP_FINGERPRINT_FILE] = policy;
         rank.store.address = stp_store_at("127.0.0.1", place.port);
+        if (!place.folder.empty()) {
+            rank.store.address.engine = STP_STORE_FOLDER;
+            strcpy(rank.store.address.folder, place.folder.c_str());
+        }
         rank.store.timeout_ms = place.timeout_ms;
         strcpy(rank.store.run, place.run);
         strcpy(rank.store.host, name.c_str());

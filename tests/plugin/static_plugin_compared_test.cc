@@ -265,11 +265,11 @@ TEST_F(TwoHosts, AStoreThatHangsHoldsNoCollective)
     mock_clock_shift(INT64_C(70) * 1000000000);
     EXPECT_FALSE(Decides(ctx));
     EXPECT_THAT(logged, HasSubstr("which speaks for this host at the store, "
-                                  "was stopped or gone for 65 s"));
+                                  "did not hear from it in time"));
     mock_clock_shift(0);
     EXPECT_FALSE(Decides(ctx));
+    v5_->finalize(ctx); // does not wait for it, either
     server_hangs = false;
-    v5_->finalize(ctx);
 }
 
 // Which is all that there is.

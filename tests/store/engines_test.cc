@@ -1,6 +1,9 @@
 // Every engine of a store keeps the same promises.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <functional>
 #include <memory>
@@ -288,5 +291,51 @@ const Engine kEngines[] = {
 
 INSTANTIATE_TEST_SUITE_P(Store, Engines, testing::ValuesIn(kEngines),
                          [](const auto &row) { return row.param.name; });
+
+// A server that says something now and then, but never all of it, does not move
+// the deadline.
+TEST(ATcpStore, ThatDripsIsLeftAtTheDeadline)
+{
+    for (const bool sends : {false, true}) {
+        sockaddr_in at{};
+        socklen_t n = sizeof(at);
+        const int listener = socket(AF_INET, SOCK_STREAM, 0);
+        at.sin_family = AF_INET;
+        at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        ASSERT_EQ(0, bind(listener, reinterpret_cast<sockaddr *>(&at), n));
+        ASSERT_EQ(0,
+                  getsockname(listener, reinterpret_cast<sockaddr *>(&at), &n));
+        ASSERT_EQ(0, listen(listener, 1));
+        std::thread server([&] {
+            const int fd = accept(listener, nullptr, nullptr);
+            const std::string head("\0\0\0\0\2\0\0\0\0", 9); // 32 MiB
+            char bytes[1 << 10];
+            ssize_t moved = send(fd, head.data(), head.size(), MSG_NOSIGNAL);
+            while (moved > 0) {
+                moved = sends ? send(fd, bytes, 1, MSG_NOSIGNAL)
+                              : recv(fd, bytes, sizeof(bytes), 0);
+                usleep(500);
+            }
+            close(fd);
+        });
+        stp_client client{};
+        const stp_store_address address =
+            stp_store_at("127.0.0.1", ntohs(at.sin_port));
+        std::vector<char> value(32 << 20);
+        size_t size;
+
+        ASSERT_TRUE(
+            stp_client_open(&client, &address, "agree", stp_now_ms() + 100));
+        EXPECT_FALSE(
+            sends ? stp_client_get(&client, "k", value.data(), value.size(),
+                                   &size)
+                  : stp_client_set(&client, "k", value.data(), value.size()));
+        EXPECT_STREQ("the store does not answer: Connection timed out",
+                     client.why);
+        stp_client_close(&client);
+        server.join();
+        close(listener);
+    }
+}
 
 } // namespace

@@ -2,12 +2,17 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <set>
 #include <string>
 
@@ -18,10 +23,42 @@ extern "C" {
 #include "store/store_client.h"
 }
 
+// The clock of this host, which another host's may differ from by days.
+static int64_t ahead_s;
+
+// Called once a file is locked.
+static std::function<void()> when_locked;
+
+extern "C" int flock(int fd, int operation) noexcept
+{
+    const auto failed = static_cast<int>(syscall(SYS_flock, fd, operation));
+    if (failed == 0 && (operation & LOCK_EX) != 0 && when_locked)
+        when_locked();
+    return failed;
+}
+
+extern "C" time_t time(time_t *ret) noexcept
+{
+    timespec now{};
+    syscall(SYS_clock_gettime, CLOCK_REALTIME, &now);
+    now.tv_sec += ahead_s;
+    if (ret != nullptr)
+        *ret = now.tv_sec;
+    return now.tv_sec;
+}
+
+extern "C" int clock_gettime(clockid_t id, timespec *now) noexcept
+{
+    const auto failed = static_cast<int>(syscall(SYS_clock_gettime, id, now));
+    now->tv_sec += id == CLOCK_REALTIME ? ahead_s : 0;
+    return failed;
+}
+
 namespace
 {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 constexpr char kKey[] = "%2Fsteptune%2Fagree%2Fk";
 
@@ -125,6 +162,119 @@ TEST_F(Folder, ForgetsKeysAfterADayAndNumbersAfterTwo)
                             prefix + "new", ".steptune-1-2", "users.txt"));
 }
 
+TEST_F(Folder, KnowsTheTimeByItsOwnFiles)
+{
+    int64_t sum;
+
+    for (const int64_t days : {2, 20, -20}) {
+        const std::set<std::string> before = Names();
+
+        ahead_s = days * kDayS;
+        EXPECT_TRUE(
+            stp_client_set(&client_, std::to_string(days).c_str(), "x", 1));
+        EXPECT_TRUE(stp_client_add(&client_, "number", 1, &sum));
+        stp_client_close(&client_);
+        ahead_s = 0;
+        Open();
+        stp_client_close(&client_);
+        Open();
+        EXPECT_THAT(Names(), testing::IsSupersetOf(before));
+    }
+    EXPECT_EQ(3, sum);
+    EXPECT_THAT(Names(), testing::SizeIs(4));
+}
+
+TEST_F(Folder, LeavesAUnitThatIsIncompleteAndOld)
+{
+    const struct {
+        int64_t older_s, stale_ms, unit, sum;
+    } cases[] = {
+        {0, 60000, 4, 4},  {50, 60000, 4, 4}, {70, 60000, 4, 5},
+        {70, 80000, 4, 4}, {70, 60000, 3, 4}, {70, 60000, 0, 4},
+    };
+    int64_t sum;
+
+    for (const auto &c : cases) {
+        client_.unit = client_.stale_ms = 0;
+        EXPECT_TRUE(stp_client_add(&client_, "n", 3, &sum));
+        MakeOlder("%2Fsteptune%2Fagree%2Fn", c.older_s);
+        client_.unit = c.unit;
+        client_.stale_ms = c.stale_ms;
+        EXPECT_TRUE(stp_client_add(&client_, "n", 1, &sum));
+        EXPECT_EQ(c.sum, sum)
+            << c.older_s << " " << c.stale_ms << " " << c.unit;
+        EXPECT_TRUE(stp_client_delete(&client_, "n"));
+    }
+}
+
+TEST_F(Folder, ThatAllMayWriteWithoutTheStickyBitIsRefused)
+{
+    const struct {
+        mode_t mode;
+        const char *why;
+    } cases[] = {
+        {0700, ""},
+        {0775, ""},
+        {01777, ""},
+        {0777, "all users may write the folder and rename the files of others "
+               "there, expected a folder that they may not write (chmod o-w), "
+               "or one with the sticky bit (chmod +t)"},
+    };
+    stp_store_address address{};
+
+    ASSERT_TRUE(stp_store_parse(("file://" + path_).c_str(), &address));
+    for (const auto &c : cases) {
+        stp_client client{};
+        ASSERT_EQ(0, chmod(path_.c_str(), c.mode));
+        stp_client_open(&client, &address, "agree", stp_now_ms() + 60000);
+        EXPECT_STREQ(c.why, client.why);
+        stp_client_close(&client);
+    }
+}
+
+// Of another generation, as one who may rename files there would have it.
+TEST_F(Folder, RefusesAFileThatWasAnotherKeys)
+{
+    const std::string prefix = path_ + "/%2Fsteptune%2Fagree%2F";
+    int64_t sum;
+
+    EXPECT_TRUE(stp_client_set(&client_, "0/decided", "follow", 6));
+    EXPECT_TRUE(stp_client_add(&client_, "0/arrived", 1, &sum));
+    for (const char *name : {"decided", "arrived"}) {
+        const std::string key = std::string("1/") + name;
+        ASSERT_EQ(0, rename((prefix + "0%2F" + name).c_str(),
+                            (prefix + "1%2F" + name).c_str()));
+        EXPECT_THAT(Get(key.c_str()),
+                    HasSubstr("does not begin with its name"));
+        EXPECT_FALSE(stp_client_add(&client_, key.c_str(), 1, &sum));
+        EXPECT_FALSE(stp_client_append(&client_, key.c_str(), "x", 1));
+    }
+}
+
+// A child that is forked in the midst of a call inherits a descriptor, and
+// keeps no lock by it.
+TEST_F(Folder, LeavesNoLockToAChildOfItsProcess)
+{
+    int64_t sum;
+    pid_t child = -1;
+
+    EXPECT_TRUE(stp_client_add(&client_, "k", 1, &sum));
+    when_locked = [&] {
+        child = fork();
+        if (child == 0) {
+            pause();
+            _exit(0);
+        }
+    };
+    EXPECT_TRUE(stp_client_add(&client_, "k", 1, &sum));
+    when_locked = nullptr;
+    ASSERT_LT(0, child);
+    client_.deadline_ms = stp_now_ms() + 100;
+    EXPECT_TRUE(stp_client_add(&client_, "k", 1, &sum)) << client_.why;
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+}
+
 TEST_F(Folder, ThatIsMissingIsNotMade)
 {
     stp_store_address address{};
@@ -185,7 +335,7 @@ TEST_F(Folder, RefusesToAddToWhatIsNoNumber)
 
     EXPECT_TRUE(stp_client_set(&client_, "k", "12x", 3));
     EXPECT_FALSE(stp_client_add(&client_, "k", 1, &sum));
-    EXPECT_STREQ("a file cannot be changed: Invalid argument", client_.why);
+    EXPECT_STREQ("a file cannot be written: Invalid argument", client_.why);
     EXPECT_EQ("12x", Get("k"));
 }
 
