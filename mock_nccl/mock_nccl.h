@@ -338,6 +338,19 @@ void mock_release_constants(int release,
 
 struct mock_nccl; /* libnccl in one process: the state of its plugin loaders */
 
+/* Settings of channels, 0 for unset; up to 2.24 NCCL has at most 32 of them,
+ * later 64. */
+struct mock_limits {
+    /* minCTAs and maxCTAs of the communicators' ncclConfig_t: of channels, and
+     * of the blocks of symmetric kernels. NCCL refuses a minCTAs without a
+     * maxCTAs, and a larger one. */
+    int min_ctas;
+    int max_ctas;
+    int min_channels;  /* NCCL_MIN_NCHANNELS, which NVLS ignores */
+    int max_channels;  /* NCCL_MAX_NCHANNELS, likewise */
+    int nvls_channels; /* NCCL_NVLS_NCHANNELS */
+};
+
 struct mock_nccl_options {
     /* "2.21" to "2.32", and newer, which is played as that; text after a second
      * dot is ignored but for "2.32.3"; NULL for 2.28. See versions.h. */
@@ -372,12 +385,7 @@ struct mock_nccl_options {
      * buffers are in symmetric windows, see mock_call.windows. */
     bool zero_ctas;
 
-    /* minCTAs and maxCTAs of the communicators' ncclConfig_t, or 0 where it has
-     * none: 1, and as many channels as the version can have, 32 up to 2.24 and
-     * 64 later. NCCL refuses a minCTAs without a maxCTAs. They limit channels,
-     * and the blocks of symmetric kernels. */
-    int min_ctas;
-    int max_ctas;
+    struct mock_limits limits;
 
     /* NCCL_ENQUEUE_REARCH_ENABLE=1, which 2.31 and later know: NCCL compares
      * symmetric and general kernels of each collective by itself, in the

@@ -525,11 +525,12 @@ ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
     struct mock_comm *comm;
     ncclResult_t rc = ncclSuccess;
 
-    if (options->min_ctas < 0 || options->min_ctas > options->max_ctas)
+    if (options->limits.min_ctas < 0 ||
+        options->limits.min_ctas > options->limits.max_ctas)
         return mock_fail(ncclInvalidArgument,
                          "minCTAs of %d and maxCTAs of %d, but NCCL expects "
                          "maxCTAs wherever minCTAs is set, and no less",
-                         options->min_ctas, options->max_ctas);
+                         options->limits.min_ctas, options->limits.max_ctas);
     comm = calloc(1, sizeof(*comm));
     if (comm == NULL)
         return mock_fail_memory();
@@ -556,8 +557,7 @@ ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
         free(comm);
         return rc;
     }
-    choice.min_ctas = options->min_ctas;
-    choice.max_ctas = options->max_ctas;
+    choice.limits = options->limits;
     choice.collnet = options->collnet && mock_machine_collnet(machine, &info);
     mock_machine_fit_nvls(machine, &comm->version->model, &info);
     mock_model_build(&comm->model, &info, &machine->graphs,

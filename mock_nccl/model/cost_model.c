@@ -184,7 +184,30 @@ cost_model_enable_ring_fallback(struct mock_model *model,
 
 static int cost_model_limit(int n, int min, int max)
 {
-    return n < min ? min : n > max ? max : n;
+    n = max > 0 && max < n ? max : n;
+    return n < min ? min : n;
+}
+
+/* NCCL first has the fewer channels, then copies them. */
+static void cost_model_set_channels(struct mock_model *model,
+                                    const struct mock_machine_info *info,
+                                    const struct mock_limits *limits)
+{
+    const int most = model->rules->max_channels;
+    const int nvls = limits->nvls_channels > 0 ? limits->nvls_channels
+                                               : info->n_nvls_channels;
+
+    model->max_ctas = cost_model_limit(most, 1, limits->max_ctas);
+    model->min_ctas = cost_model_limit(limits->min_ctas, 1, model->max_ctas);
+    model->n_channels =
+        cost_model_limit(info->n_channels, 1, limits->max_channels);
+    model->n_channels = cost_model_limit(
+        model->n_channels,
+        cost_model_limit(limits->min_channels, model->min_ctas, most),
+        model->max_ctas);
+    if (info->n_nvls_channels > 0)
+        model->n_nvls_channels =
+            cost_model_limit(nvls, model->min_ctas, model->max_ctas);
 }
 
 void mock_model_build(struct mock_model *model,
@@ -218,15 +241,7 @@ void mock_model_build(struct mock_model *model,
         graphs->graph[MOCK_GRAPH_RING].type_intra <= MOCK_PATH_NVL;
     model->ring_leaves_gpu =
         graphs->graph[MOCK_GRAPH_RING].type_intra != MOCK_PATH_LOC;
-    model->max_ctas = rules->max_channels;
-    if (user->max_ctas > 0 && user->max_ctas < model->max_ctas)
-        model->max_ctas = user->max_ctas;
-    model->min_ctas = cost_model_limit(user->min_ctas, 1, model->max_ctas);
-    model->n_channels =
-        cost_model_limit(info->n_channels, model->min_ctas, model->max_ctas);
-    if (info->n_nvls_channels > 0)
-        model->n_nvls_channels = cost_model_limit(
-            info->n_nvls_channels, model->min_ctas, model->max_ctas);
+    cost_model_set_channels(model, info, &user->limits);
     model->nvls_network = graphs->graph[MOCK_GRAPH_NVLS].bw_inter;
     model->n_nvls_heads = graphs->graph[MOCK_GRAPH_NVLS].n_channels;
     model->n_collnet_heads = graphs->graph[MOCK_GRAPH_COLLNET_DIRECT].n_heads;

@@ -30,8 +30,7 @@ struct mock_user_choice {
     /* NCCL_ALGO rules symmetric kernels out */
     bool no_symmetric[NCCL_NUM_TUNED_FUNCS];
 
-    int min_ctas; /* of the communicator's configuration; 0: not set */
-    int max_ctas;
+    struct mock_limits limits;
 };
 
 /*

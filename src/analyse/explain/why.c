@@ -1,6 +1,8 @@
 #include "analyse/explain/why.h"
 
+#include <limits.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,23 +74,37 @@ static bool why_play_collnet(struct mock_nccl_options *options,
     return options->collnet;
 }
 
+#define LIMIT(member) offsetof(struct mock_nccl_options, limits.member)
+
+static bool why_play_limit(struct mock_nccl_options *options, size_t at,
+                           const char *value)
+{
+    int n = atoi(value);
+
+    if (at == LIMIT(max_channels) && n < 1)
+        n = 1;
+    /* unlike an application, a variable needs no maximum beside it */
+    options->limits.max_ctas = INT_MAX;
+    memcpy((char *)options + at, &n, sizeof(n));
+    return n > 0;
+}
+
 static const struct variable {
     const char *name;
-    play_fn play;     /* NULL: mock NCCL does not play it */
-    const char *does; /* if it is not played */
+    play_fn play;     /* or: */
+    size_t limit;     /* the member that it sets, or: */
+    const char *does; /* what mock NCCL does not play */
 } variables[] = {
-    {"NCCL_ALGO", why_play_algo, NULL},
-    {"NCCL_PROTO", why_play_proto, NULL},
-    {"NCCL_NVLS_ENABLE", why_play_nvls, NULL},
-    {"NCCL_COLLNET_ENABLE", why_play_collnet, NULL},
-    {"NCCL_MIN_NCHANNELS", NULL, "NCCL makes at least so many channels"},
-    {"NCCL_MAX_NCHANNELS", NULL,
-     "NCCL makes no more channels, whatever a plugin asks for"},
-    {"NCCL_MIN_CTAS", NULL, "NCCL makes at least so many channels"},
-    {"NCCL_MAX_CTAS", NULL,
-     "NCCL makes no more channels, whatever a plugin asks for"},
-    {"NCCL_NVLS_NCHANNELS", NULL, "NVLS runs on so many channels"},
-    {"NCCL_CTA_POLICY", NULL,
+    {"NCCL_ALGO", why_play_algo, 0, NULL},
+    {"NCCL_PROTO", why_play_proto, 0, NULL},
+    {"NCCL_NVLS_ENABLE", why_play_nvls, 0, NULL},
+    {"NCCL_COLLNET_ENABLE", why_play_collnet, 0, NULL},
+    {"NCCL_MIN_NCHANNELS", NULL, LIMIT(min_channels), NULL},
+    {"NCCL_MAX_NCHANNELS", NULL, LIMIT(max_channels), NULL},
+    {"NCCL_MIN_CTAS", NULL, LIMIT(min_ctas), NULL},
+    {"NCCL_MAX_CTAS", NULL, LIMIT(max_ctas), NULL},
+    {"NCCL_NVLS_NCHANNELS", NULL, LIMIT(nvls_channels), NULL},
+    {"NCCL_CTA_POLICY", NULL, 0,
      "NCCL may keep collectives on registered buffers from its tuner"},
 };
 
@@ -218,10 +234,12 @@ enum stp_status stp_ask_why(const struct stp_explain_options *options,
             continue;
         why.n_overrides++;
         *o = (struct stp_override){.name = variables[i].name, .value = value};
-        if (variables[i].play == NULL) {
+        if (variables[i].does != NULL) {
             o->kind = STP_OVERRIDE_UNPLAYED;
             snprintf(o->text, sizeof(o->text), "%s", variables[i].does);
-        } else if (variables[i].play(&with, value))
+        } else if (variables[i].play != NULL
+                       ? variables[i].play(&with, value)
+                       : why_play_limit(&with, variables[i].limit, value))
             why_play(&e, &with, &asked.call, &why, o);
     }
     stp_explainer_close(&e);

@@ -226,7 +226,12 @@ TEST_F(Why, EachVariableIsPlayedAlone)
         {"NCCL_NVLS_ENABLE", "0", STP_OVERRIDE_RUNS, "ring/ll"},
         {"NCCL_NVLS_ENABLE", "1", STP_OVERRIDE_NOTHING, ""},
         {"NCCL_COLLNET_ENABLE", "1", STP_OVERRIDE_NOTHING, ""},
-        {"NCCL_MIN_CTAS", "4", STP_OVERRIDE_UNPLAYED, "so many channels"},
+        {"NCCL_MIN_CTAS", "4", STP_OVERRIDE_NOTHING, ""},
+        {"NCCL_MIN_CTAS", "20", STP_OVERRIDE_RUNS, "nvls/simple"},
+        {"NCCL_MAX_CTAS", "4", STP_OVERRIDE_RUNS, "nvls/simple"},
+        {"NCCL_MAX_NCHANNELS", "4", STP_OVERRIDE_NOTHING, ""},
+        {"NCCL_NVLS_NCHANNELS", "4", STP_OVERRIDE_RUNS, "nvls/simple"},
+        {"NCCL_CTA_POLICY", "1", STP_OVERRIDE_UNPLAYED, "from its tuner"},
     };
 
     for (const auto &c : cases) {

@@ -90,35 +90,45 @@ const ChannelCase kChannelCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, Channels, testing::ValuesIn(kChannelCases),
                          CaseName());
 
-// The CTAs of a communicator's ncclConfig_t limit all channels; up
-// to 2.24 NCCL has 32.
-TEST(ChannelLimits, AreThoseOfTheCommunicator)
+// The CTAs of a communicator's ncclConfig_t limit all channels, variables those
+// of rings and trees or of NVLS; up to 2.24 NCCL has 32.
+TEST(ChannelLimits, AreThoseOfTheCommunicatorAndTheUser)
 {
     const struct {
         const char *version, *machine, *algo;
-        int min_ctas, max_ctas, want;
+        mock_limits limits;
+        int want;
     } cases[] = {
-        {"2.28", "h200x4", "ring", 0, 0, 24},
-        {"2.28", "h200x4", "ring", 0, 8, 8},
-        {"2.28", "h200x4", "ring", 16, 64, 24},
-        {"2.28", "h200x4", "ring", 32, 64, 32},
-        {"2.30", "h200x4", "ring", 40, 64, 40},
-        {"2.25", "h200x4", "ring", 40, 64, 40},
-        {"2.24", "h200x4", "ring", 40, 64, 32},
-        {"2.21", "h200x4", "ring", 40, 64, 32},
-        {"2.28", "h100x8", "nvls", 0, 0, 16},
-        {"2.28", "h100x8", "nvls", 0, 4, 4},
-        {"2.28", "h100x8", "nvls", 20, 64, 20},
-        {"2.28", "h200x4", "ring", 4, 0, -1},
-        {"2.28", "h200x4", "ring", 5, 4, -1},
+        {"2.28", "h200x4", "ring", {}, 24},
+        {"2.28", "h200x4", "ring", {0, 8, 0, 0, 0}, 8},
+        {"2.28", "h200x4", "ring", {16, 64, 0, 0, 0}, 24},
+        {"2.28", "h200x4", "ring", {32, 64, 0, 0, 0}, 32},
+        {"2.30", "h200x4", "ring", {40, 64, 0, 0, 0}, 40},
+        {"2.25", "h200x4", "ring", {40, 64, 0, 0, 0}, 40},
+        {"2.24", "h200x4", "ring", {40, 64, 0, 0, 0}, 32},
+        {"2.21", "h200x4", "ring", {40, 64, 0, 0, 0}, 32},
+        {"2.28", "h200x4", "ring", {0, 0, 32, 0, 0}, 32},
+        {"2.24", "h200x4", "ring", {0, 0, 40, 0, 0}, 32},
+        {"2.28", "h200x4", "ring", {0, 0, 0, 6, 0}, 6},
+        {"2.28", "h200x4", "ring", {0, 0, 8, 6, 0}, 8},
+        {"2.28", "h200x4", "ring", {0, 8, 16, 0, 0}, 16},
+        {"2.28", "h200x4", "ring", {16, 32, 0, 8, 0}, 16},
+        {"2.28", "h200x4", "ring", {0, 0, 0, 0, 4}, 24},
+        {"2.28", "h100x8", "nvls", {}, 16},
+        {"2.28", "h100x8", "nvls", {0, 4, 0, 0, 0}, 4},
+        {"2.28", "h100x8", "nvls", {20, 64, 0, 0, 0}, 20},
+        {"2.28", "h100x8", "nvls", {0, 0, 0, 4, 0}, 16},
+        {"2.28", "h100x8", "nvls", {0, 0, 0, 0, 8}, 8},
+        {"2.28", "h100x8", "nvls", {0, 6, 0, 0, 8}, 6},
+        {"2.28", "h200x4", "ring", {4, 0, 0, 0, 0}, -1},
+        {"2.28", "h200x4", "ring", {5, 4, 0, 0, 0}, -1},
     };
 
     for (const auto &c : cases) {
         mock_nccl_options options{};
         options.version = c.version;
         options.algo = c.algo;
-        options.min_ctas = c.min_ctas;
-        options.max_ctas = c.max_ctas;
+        options.limits = c.limits;
         Nccl nccl = MakeNccl(options);
         Machine machine = LoadMachine(c.machine);
         const mock_call call = Call(ncclFuncAllReduce, 1 << 30);
@@ -131,8 +141,7 @@ TEST(ChannelLimits, AreThoseOfTheCommunicator)
             mock_comm_collective(comm, &call, &outcome);
         }
         EXPECT_EQ(c.want < 0 ? 0 : c.want, outcome.n_channels)
-            << c.version << " " << c.algo << " " << c.min_ctas << " "
-            << c.max_ctas;
+            << c.version << " " << c.algo << " " << &c - cases;
         mock_comm_destroy(comm);
     }
 }
