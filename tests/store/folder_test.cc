@@ -232,7 +232,7 @@ TEST_F(Folder, ThatAllMayWriteWithoutTheStickyBitIsRefused)
     }
 }
 
-// Of another generation, as one who may rename files there would have it.
+// Who may rename files there cannot have an old one stand for a new one.
 TEST_F(Folder, RefusesAFileThatWasAnotherKeys)
 {
     const std::string prefix = path_ + "/%2Fsteptune%2Fagree%2F";
