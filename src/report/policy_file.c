@@ -191,6 +191,22 @@ static void policy_write(const struct stp_derived *derived,
         fputc('\n', fp);
     }
 
+    size_t n_live = 0, n_unchecked = 0; /* results of collectives alone */
+
+    for (size_t i = 0; i < origin->data->n_rows; i++) {
+        const struct stp_measurement *m = &origin->data->rows[i];
+
+        if (m->source == STP_SOURCE_MEASURED &&
+            m->work.mode == STP_MODE_ALONE) {
+            n_live++;
+            n_unchecked += m->n_wrong < 0;
+        }
+    }
+    if (n_unchecked > 0)
+        fprintf(fp,
+                "# %zu of %zu results were not checked for wrong elements.\n",
+                n_unchecked, n_live);
+
     /* A caveat on single passes, if they are trusted. */
     struct stp_source_count count = {0};
 
