@@ -44,16 +44,12 @@ static struct stp_why_run why_describe(const struct stp_explainer *e,
 /* Tells mock NCCL of a value; false if it is one that changes nothing. */
 typedef bool (*play_fn)(struct mock_nccl_options *options, const char *value);
 
-static bool why_play_algo(struct mock_nccl_options *options, const char *value)
+/* NCCL reads both variables together, which the options have already. */
+static bool why_play_choice(struct mock_nccl_options *options,
+                            const char *value)
 {
-    options->algo = value;
-    return true;
-}
-
-static bool why_play_proto(struct mock_nccl_options *options, const char *value)
-{
-    options->proto = value;
-    return true;
+    (void)value;
+    return options->algo != NULL || options->proto != NULL;
 }
 
 /* As if the user had forbidden what needs it. */
@@ -95,8 +91,8 @@ static const struct variable {
     size_t limit;     /* the member that it sets, or: */
     const char *does; /* what mock NCCL does not play */
 } variables[] = {
-    {"NCCL_ALGO", why_play_algo, 0, NULL},
-    {"NCCL_PROTO", why_play_proto, 0, NULL},
+    {"NCCL_ALGO", why_play_choice, 0, NULL},
+    {"NCCL_PROTO", why_play_choice, 0, NULL},
     {"NCCL_NVLS_ENABLE", why_play_nvls, 0, NULL},
     {"NCCL_COLLNET_ENABLE", why_play_collnet, 0, NULL},
     {"NCCL_MIN_NCHANNELS", NULL, LIMIT(min_channels), NULL},
@@ -232,6 +228,10 @@ enum stp_status stp_ask_why(const struct stp_explain_options *options,
 
         if (value == NULL)
             continue;
+        if (variables[i].play == why_play_choice) {
+            with.algo = variable("NCCL_ALGO");
+            with.proto = variable("NCCL_PROTO");
+        }
         why.n_overrides++;
         *o = (struct stp_override){.name = variables[i].name, .value = value};
         if (variables[i].does != NULL) {

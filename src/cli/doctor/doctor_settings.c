@@ -41,6 +41,13 @@ static bool settings_read_conf(struct stp_doctor *d, const char *path)
             d->n_settings == STP_MAX_SETTINGS)
             continue;
         *value++ = '\0';
+        if (strchr(value, '\r') != NULL) {
+            value[strcspn(value, "\r")] = '\0';
+            stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                         "NCCL up to 2.29 takes it for a part of the value",
+                         "write the file with Unix line ends",
+                         "%s:%u ends with a carriage return", path, number);
+        }
         if (line[0] == '\0' || getenv(line) != NULL ||
             setenv(line, value, 0) != 0)
             continue;

@@ -254,6 +254,21 @@ TEST_F(Why, EachVariableIsPlayedAlone)
     }
 }
 
+// What each of the two variables allows alone can leave nothing together.
+TEST_F(Why, PlaysNcclAlgoAndNcclProtoTogether)
+{
+    environment = {{"NCCL_ALGO", "nvls"}, {"NCCL_PROTO", "ll"}};
+
+    stp_why why = Ask("h100x8", "allreduce,0,inf,nvls,simple,-1,-1,-1\n",
+                      ncclFuncAllReduce, 1 << 20);
+
+    ASSERT_EQ(2u, why.n_overrides);
+    for (const stp_override &o : {why.overrides[0], why.overrides[1]}) {
+        EXPECT_EQ(STP_OVERRIDE_FAILS, o.kind) << o.name;
+        EXPECT_THAT(o.text, testing::HasSubstr("NCCL_PROTO was set to ll."));
+    }
+}
+
 TEST_F(Why, AnotherVendorsChannelsAreItsDecision)
 {
     stp_why why =
