@@ -26,14 +26,13 @@ static size_t rounds_find_lane(const struct stp_rounds *r,
 /* ---- rounds that were disturbed ---- */
 
 /* Logarithms of times, by lane and round, NaN where there is none; then what is
- * left of them. */
+ * left of them, and below the lanes what those of a round have in common. */
 struct grid {
     size_t n_lanes;
     unsigned n_rounds;
     double *left;
-    double *shift;   /* of each round, what its lanes have in common */
     double *scratch; /* room for all */
-    double spread;   /* of all */
+    double spread;   /* of all lanes */
 };
 
 static double *grid_at(const struct grid *g, size_t lane, unsigned round)
@@ -60,34 +59,29 @@ static double grid_get_median(const struct grid *g, const double *from,
     return g->scratch[(n_found - 1) / 2];
 }
 
-/* How far 'n' values may be out; 'least' and 'most' whatever their spread. */
-static double grid_get_limit(const struct grid *g, const double *from, size_t n,
-                             double least, double most)
+static void grid_center(const struct grid *g, size_t lane)
 {
-    const double own = grid_get_median(g, from, n, 1, true);
+    double *row = grid_at(g, lane, 0);
+    const double median = grid_get_median(g, row, g->n_rounds, 1, false);
 
-    return fmin(most, fmax(least, far_in_spreads * fmax(own, g->spread)));
+    for (unsigned k = 0; k < g->n_rounds; k++)
+        row[k] -= median;
 }
 
 /* Takes the median of each lane off its times, and then that of each round. */
 static void grid_reduce(struct grid *g)
 {
-    double median;
-
-    for (size_t i = 0; i < g->n_lanes; i++) {
-        median = grid_get_median(g, grid_at(g, i, 0), g->n_rounds, 1, false);
-        for (unsigned k = 0; k < g->n_rounds; k++)
-            *grid_at(g, i, k) -= median;
-    }
+    for (size_t i = 0; i < g->n_lanes; i++)
+        grid_center(g, i);
     for (unsigned k = 0; k < g->n_rounds; k++) {
-        g->shift[k] = grid_get_median(g, grid_at(g, 0, k), g->n_lanes,
-                                      g->n_rounds, false);
+        double *shift = grid_at(g, g->n_lanes, k);
+
+        *shift = grid_get_median(g, grid_at(g, 0, k), g->n_lanes, g->n_rounds,
+                                 false);
         for (size_t i = 0; i < g->n_lanes; i++)
-            *grid_at(g, i, k) -= g->shift[k];
+            *grid_at(g, i, k) -= *shift;
     }
-    median = grid_get_median(g, g->shift, g->n_rounds, 1, false);
-    for (unsigned k = 0; k < g->n_rounds; k++)
-        g->shift[k] -= median;
+    grid_center(g, g->n_lanes);
     g->spread = grid_get_median(g, g->left, g->n_lanes * g->n_rounds, 1, true);
 }
 
@@ -96,28 +90,26 @@ static void grid_reduce(struct grid *g)
 static void grid_mark(const struct grid *g, struct stp_rounds *r)
 {
     const bool is_pair = g->n_lanes <= 2; /* both are far out, or neither */
-    double limit = grid_get_limit(g, g->shift, g->n_rounds, STP_ROUNDS_SHIFT,
-                                  2 * STP_ROUNDS_SHIFT);
+    const double *shift = grid_at(g, g->n_lanes, 0);
 
-    for (unsigned k = 0; k < g->n_rounds; k++)
-        r->is_disturbed[k] = fabs(g->shift[k]) > limit;
-    for (size_t i = 0; i < g->n_lanes; i++) {
-        bool is_far[STP_ROUNDS_MOST] = {false};
+    for (size_t i = 0; i <= g->n_lanes; i++) {
+        const bool is_shift = i == g->n_lanes;
+        const double *row = grid_at(g, i, 0);
+        const double own = grid_get_median(g, row, g->n_rounds, 1, true);
+        const double limit =
+            fmin(is_shift ? 2 * STP_ROUNDS_SHIFT : STP_ROUNDS_SURE,
+                 fmax(is_shift ? STP_ROUNDS_SHIFT : STP_ROUNDS_FAR,
+                      far_in_spreads * fmax(own, g->spread)));
         unsigned n_alone = 0;
 
-        limit = grid_get_limit(g, grid_at(g, i, 0), g->n_rounds, STP_ROUNDS_FAR,
-                               STP_ROUNDS_SURE);
-        for (unsigned k = 0; k < g->n_rounds; k++) {
-            is_far[k] = fabs(*grid_at(g, i, k)) > limit;
-            n_alone += is_far[k] && fabs(g->shift[k]) <= STP_ROUNDS_FAR;
-        }
-        if (r->is_recorded)
-            n_alone = 0; /* what is recorded so will say so again */
+        /* what is recorded so will say so again */
+        for (unsigned k = 0; k < g->n_rounds && !r->is_recorded; k++)
+            n_alone += fabs(row[k]) > limit && fabs(shift[k]) <= STP_ROUNDS_FAR;
         if (is_pair ? n_alone >= 4 && 5 * n_alone >= 2 * g->n_rounds
                     : n_alone >= 3 && 3 * n_alone > g->n_rounds)
             continue;
         for (unsigned k = 0; k < g->n_rounds; k++)
-            r->is_disturbed[k] |= is_far[k];
+            r->is_disturbed[k] |= fabs(row[k]) > limit;
     }
 }
 
@@ -129,11 +121,11 @@ static void grid_keep_places(const struct grid *g, struct stp_rounds *r)
         bool is_there = false;
 
         for (unsigned j = 0; j < k && !is_there; j++) {
-            double most = fabs(g->shift[j] - g->shift[k]);
+            double most = 0;
 
             if (r->at[j] != r->at[k])
                 continue;
-            for (size_t i = 0; i < g->n_lanes; i++)
+            for (size_t i = 0; i <= g->n_lanes; i++)
                 most = fmax(most, fabs(*grid_at(g, i, j) - *grid_at(g, i, k)));
             r->is_disturbed[j] &= !r->is_recorded || most > same_times;
             is_there = !r->is_disturbed[j];
@@ -156,8 +148,7 @@ static unsigned rounds_count_good(struct stp_rounds *r)
     g.left = calloc(2 * n + r->n_run + 1, sizeof(*g.left));
     if (g.left == NULL)
         return r->n_run;
-    g.shift = g.left + n;
-    g.scratch = g.shift + r->n_run;
+    g.scratch = g.left + n + r->n_run;
     for (size_t i = 0; i < n; i++)
         g.left[i] = NAN;
     for (size_t i = r->first; i < r->data->n_rows; i++) {

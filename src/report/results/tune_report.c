@@ -21,18 +21,16 @@ struct stp_regret stp_policy_regret(const struct stp_comparisons *sweep,
     for (size_t i = 0; i < sweep->n_points; i++) {
         const struct stp_point *p = &sweep->points[i];
         double best = 1;
-        double gain = 1; /* of the policy; 1 where it has no rule */
+        const struct stp_derived_rule *rule =
+            stp_derived_find(derived, p->coll, p->n_ranks, p->n_bytes);
+        const struct stp_comparison *c =
+            rule != NULL ? stp_point_arm(p, &rule->arm) : NULL;
+        const double gain = c != NULL ? c->gain.gain : 1; /* of the policy */
 
         for (size_t a = 0; a < p->n_arms; a++)
             if (p->arms[a].arm.kind == STP_ARM_FORCED &&
                 !stp_ran_as_auto(p, &p->arms[a]))
                 best = fmax(best, p->arms[a].gain.gain);
-        for (size_t k = 0; k < derived->n_rules && gain == 1; k++) {
-            const struct stp_derived_rule *rule = &derived->rules[k];
-
-            if (p >= rule->points && p < rule->points + rule->n_points)
-                gain = stp_point_arm(p, &rule->arm)->gain.gain;
-        }
         sum += log(best / gain);
         r.worst = fmax(r.worst, best / gain);
     }
