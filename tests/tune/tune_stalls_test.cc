@@ -182,8 +182,8 @@ class TuneStalls : public InFolder
         return n;
     }
 
-    // What arms take on the recorded machine: of so many iterations a round
-    // that nothing of the draws is left.
+    // Measures what arms take on the recorded machine, in so many iterations
+    // a round that nothing of the draws is left.
     void Measure(const std::string &machine)
     {
         stp_measure_options measure{};
