@@ -102,6 +102,13 @@ static const struct variable {
     {"NCCL_NVLS_NCHANNELS", NULL, LIMIT(nvls_channels), NULL},
     {"NCCL_CTA_POLICY", NULL, 0,
      "NCCL may keep collectives on registered buffers from its tuner"},
+    {"NCCL_PAT_ENABLE", NULL, 0, "NCCL rules PAT out, or in"},
+    {"NCCL_LL128_C2C", NULL, 0, "NCCL may rule LL128 out"},
+    {"NCCL_NET_OVERHEAD", NULL, 0, "NCCL predicts other times between nodes"},
+    {"NCCL_NTHREADS", NULL, 0, "messages have other numbers of channels"},
+    {"NCCL_THREAD_THRESHOLDS", NULL, 0,
+     "messages have other numbers of channels"},
+    {"NCCL_BUFFSIZE", NULL, 0, "chunks have other sizes"},
 };
 
 enum { N_VARIABLES = sizeof(variables) / sizeof(variables[0]) };

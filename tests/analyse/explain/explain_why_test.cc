@@ -232,6 +232,7 @@ TEST_F(Why, EachVariableIsPlayedAlone)
         {"NCCL_MAX_NCHANNELS", "4", STP_OVERRIDE_NOTHING, ""},
         {"NCCL_NVLS_NCHANNELS", "4", STP_OVERRIDE_RUNS, "nvls/simple"},
         {"NCCL_CTA_POLICY", "1", STP_OVERRIDE_UNPLAYED, "from its tuner"},
+        {"NCCL_NTHREADS", "256", STP_OVERRIDE_UNPLAYED, "of channels"},
     };
 
     for (const auto &c : cases) {
@@ -254,7 +255,7 @@ TEST_F(Why, EachVariableIsPlayedAlone)
     }
 }
 
-// What each of the two variables allows alone can leave nothing together.
+// Each of the two variables allows something, both together nothing.
 TEST_F(Why, PlaysNcclAlgoAndNcclProtoTogether)
 {
     environment = {{"NCCL_ALGO", "nvls"}, {"NCCL_PROTO", "ll"}};
