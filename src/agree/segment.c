@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agree/process_lock.h"
 #include "core/trust.h"
 
 #define FOLDER "/dev/shm/"
@@ -42,14 +43,17 @@ struct stp_segment {
     size_t n_mapped;
     size_t n_ranks;
     size_t n_users; /* ranks of this process */
+    bool
+        is_parents; /* of the process that forked this one: not to be touched */
     int fd;         /* with its lock; -1 once the name is gone */
     char path[N_NAME];
 };
 
 static struct {
-    pthread_mutex_t lock;
+    struct stp_process_lock lock;
+    bool is_watched; /* fork() is */
     struct stp_segment *all;
-} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} process;
 
 static enum stp_status segment_fail(struct stp_error *err, const char *action,
                                     const char *path, int error)
@@ -191,6 +195,38 @@ static enum stp_status segment_open_file(const char *path, size_t n_bytes,
 
 /* ---- the segments of this process ---- */
 
+static void segment_close_file(struct stp_segment *segment)
+{
+    const int fd = segment->fd;
+
+    segment->fd = -1; /* first: a child may be forked now */
+    if (fd >= 0)
+        close(fd);
+}
+
+/* A child's copies of descriptors would keep locks beyond its parent's end. */
+static void segment_lock(void)
+{
+    if (!stp_process_lock(&process.lock))
+        return;
+    for (struct stp_segment *s = process.all; s != NULL; s = s->next) {
+        s->is_parents = true;
+        segment_close_file(s);
+    }
+    process.all = NULL;
+}
+
+static void segment_unlock(void)
+{
+    pthread_mutex_unlock(&process.lock.mutex);
+}
+
+static void segment_leave_to_parent(void)
+{
+    segment_lock();
+    segment_unlock();
+}
+
 static enum stp_status segment_add(const char *path,
                                    const struct stp_segment_key *key,
                                    struct stp_segment **segment_ret,
@@ -223,13 +259,6 @@ static enum stp_status segment_add(const char *path,
     return STP_OK;
 }
 
-static void segment_close_file(struct stp_segment *segment)
-{
-    if (segment->fd >= 0)
-        close(segment->fd);
-    segment->fd = -1;
-}
-
 static void segment_drop(struct stp_segment *segment)
 {
     struct stp_segment **link = &process.all;
@@ -259,14 +288,14 @@ static bool segment_take_place(struct stp_segment *segment, uint32_t *index_ret)
 
 void stp_segment_enter(struct stp_segment *segment)
 {
-    pthread_mutex_lock(&process.lock);
+    segment_lock();
     if (atomic_fetch_add(&segment->header->n_joined, 1) + 1 ==
         segment->n_ranks) {
         /* All ranks have joined: the name is of no more use. */
         unlink(segment->path);
         segment_close_file(segment);
     }
-    pthread_mutex_unlock(&process.lock);
+    segment_unlock();
 }
 
 /* Takes a place in a segment of this process, or in a new one. */
@@ -309,7 +338,10 @@ enum stp_status stp_segment_join(const struct stp_segment_key *key,
     snprintf(path, sizeof(path),
              FOLDER "steptune-%u-%016" PRIx64 "-%zu-" LAYOUT,
              (unsigned)geteuid(), key->comm_id, key->n_ranks);
-    pthread_mutex_lock(&process.lock);
+    segment_lock();
+    if (!process.is_watched)
+        pthread_atfork(NULL, NULL, segment_leave_to_parent);
+    process.is_watched = true;
     status = segment_join_path(path, key, &segment, &index, err);
     if (status == STP_OK) {
         if (index == 0)
@@ -318,7 +350,7 @@ enum stp_status stp_segment_join(const struct stp_segment_key *key,
         *segment_ret = segment;
         *index_ret = index;
     }
-    pthread_mutex_unlock(&process.lock);
+    segment_unlock();
     return status;
 }
 
@@ -331,9 +363,9 @@ bool stp_segment_is_full(struct stp_segment *segment)
 {
     if (atomic_load(&segment->header->n_joined) < segment->n_ranks)
         return false;
-    pthread_mutex_lock(&process.lock);
+    segment_lock();
     segment_close_file(segment);
-    pthread_mutex_unlock(&process.lock);
+    segment_unlock();
     return true;
 }
 
@@ -349,7 +381,11 @@ void stp_segment_leave(struct stp_segment *segment)
 
     if (segment == NULL)
         return;
-    pthread_mutex_lock(&process.lock);
+    segment_lock();
+    if (segment->is_parents) {
+        segment_unlock();
+        return;
+    }
     n_left = atomic_fetch_add(&segment->header->n_left, 1) + 1;
     n_joined = atomic_load(&segment->header->n_joined);
     /* Once all ranks have joined the name is gone, and may be another
@@ -358,5 +394,5 @@ void stp_segment_leave(struct stp_segment *segment)
         unlink(segment->path);
     if (--segment->n_users == 0)
         segment_drop(segment);
-    pthread_mutex_unlock(&process.lock);
+    segment_unlock();
 }

@@ -1,9 +1,9 @@
 #include "plugin/shared_policy.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agree/process_lock.h"
 #include "plugin/file.h"
 
 /* A file, read once. */
@@ -26,10 +26,18 @@ struct stp_shared_policy {
 };
 
 static struct {
-    pthread_mutex_t lock;
+    struct stp_process_lock lock;
     struct file *files;
     struct stp_shared_policy *shared;
-} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} process;
+
+static void policy_lock(void)
+{
+    if (stp_process_lock(&process.lock)) {
+        process.files = NULL;
+        process.shared = NULL;
+    }
+}
 
 /* Reads the file unless a communicator that lives has read it. */
 static enum stp_status policy_get_file(const char *path, struct file **file_ret,
@@ -108,7 +116,7 @@ enum stp_status stp_shared_policy_acquire(const char *path,
     struct file *file = NULL;
     enum stp_status status = STP_OK;
 
-    pthread_mutex_lock(&process.lock);
+    policy_lock();
     s = process.shared;
     while (s != NULL &&
            (s->n_ranks != shape->n_ranks || s->n_nodes != shape->n_nodes ||
@@ -124,7 +132,7 @@ enum stp_status stp_shared_policy_acquire(const char *path,
         s->n_users++;
         *shared_ret = s;
     }
-    pthread_mutex_unlock(&process.lock);
+    pthread_mutex_unlock(&process.lock.mutex);
     return status;
 }
 
@@ -132,7 +140,7 @@ void stp_shared_policy_release(struct stp_shared_policy *shared)
 {
     struct stp_shared_policy **p = &process.shared;
 
-    pthread_mutex_lock(&process.lock);
+    policy_lock();
     if (--shared->n_users == 0) {
         while (*p != shared)
             p = &(*p)->next;
@@ -142,7 +150,7 @@ void stp_shared_policy_release(struct stp_shared_policy *shared)
         stp_compiled_free(shared->compiled);
         free(shared);
     }
-    pthread_mutex_unlock(&process.lock);
+    pthread_mutex_unlock(&process.lock.mutex);
 }
 
 const struct stp_compiled *

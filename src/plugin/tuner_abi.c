@@ -30,8 +30,9 @@
 struct context {
     struct stp_backend *backend;     /* NULL: inactive, NCCL tunes alone */
     struct stp_agreement *agreement; /* NULL: none, or of no more use */
-    bool must_compare;               /* ranks, at the first decision */
-    bool has_warned;                 /* why it is inactive */
+    pid_t pid;         /* a child of this process owns nothing of it */
+    bool must_compare; /* ranks, at the first decision */
+    bool has_warned;   /* why it is inactive */
     ncclDebugLogger_t log;
     struct stp_chunk_notes chunks;
     struct stp_ledger *ledger; /* NULL: the settings name no folder */
@@ -269,6 +270,7 @@ static ncclResult_t tuner_init(int version, void **context, uint64_t comm_id,
         return ncclSuccess;
     }
     ctx->log = log;
+    ctx->pid = getpid();
     if (n_nodes == 1)
         info.n_local = n_ranks;
     else if (nvl != NULL && nvl->minRanksPerNvlDomain >= 1 &&
@@ -287,6 +289,8 @@ static bool tuner_choose(struct context *ctx, const struct stp_query *query,
 {
     bool is_decided;
 
+    if ((ctx->agreement != NULL || ctx->ledger != NULL) && ctx->pid != getpid())
+        return false;
     if (ctx->must_compare)
         tuner_compare(ctx);
     is_decided = ctx->backend != NULL &&
@@ -301,7 +305,7 @@ static ncclResult_t tuner_finalize(void *opaque)
 {
     struct context *ctx = opaque;
 
-    if (ctx == NULL)
+    if (ctx == NULL || ctx->pid != getpid())
         return ncclSuccess;
     stp_backend_close(ctx->backend);
     tuner_leave(ctx);

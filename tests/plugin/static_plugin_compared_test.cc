@@ -3,14 +3,18 @@
 #include <gmock/gmock.h>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -122,6 +126,78 @@ TEST_F(Compared, RanksThatNeverDecideLeaveNoSharedMemory)
     v5_->finalize(ctx);
 
     EXPECT_EQ(0u, CountShared(id_));
+}
+
+std::string ReadFiles(const std::string &folder)
+{
+    std::string bytes;
+    for (const auto &entry : std::filesystem::directory_iterator(folder)) {
+        std::ifstream file(entry.path());
+        bytes += std::string(std::istreambuf_iterator<char>(file), {});
+    }
+    return bytes;
+}
+
+// Shared memory that this process has a descriptor of.
+size_t CountOpenShared()
+{
+    size_t n = 0;
+    for (const auto &fd :
+         std::filesystem::directory_iterator("/proc/self/fd")) {
+        std::error_code gone;
+        n += std::filesystem::read_symlink(fd.path(), gone)
+                 .string()
+                 .find("/dev/shm/steptune-") == 0;
+    }
+    return n;
+}
+
+// A child owns nothing that its parent uses: whatever it does with its copies,
+// and whenever it is forked, its parent's ranks notice nothing.
+TEST_F(Compared, AForkedChildTouchesNothingOfItsParents)
+{
+    const std::string ledgers = folder_.Path("ledgers");
+    void *ctx[2];
+    uint64_t id = id_;
+    const auto fork_child = [&](bool asks) {
+        const std::string before = ReadFiles(ledgers);
+        int status = -1;
+        const pid_t child = fork();
+        if (child == 0) {
+            bool is_good = CountOpenShared() == 0;
+            for (void *rank : ctx) {
+                if (asks && rank != nullptr)
+                    is_good &= !Decides(rank);
+                v5_->finalize(rank);
+            }
+            _exit(is_good ? 0 : 1);
+        }
+        waitpid(child, &status, 0);
+        EXPECT_EQ(0, status) << "it has a descriptor, or decided";
+        EXPECT_EQ(before, ReadFiles(ledgers));
+    };
+    Policy(kTree);
+    std::filesystem::create_directory(ledgers);
+    setenv("STEPTUNE_LEDGER", ledgers.c_str(), 1);
+    setenv("STEPTUNE_AGREE", "shm", 1);
+
+    for (int when = 0; when < 4; when++)
+        for (const bool asks : {false, true}) {
+            SCOPED_TRACE(std::to_string(when) + (asks ? " asks" : ""));
+            ctx[0] = ctx[1] = nullptr;
+            id++;
+            for (int step = 0; step < 4; step++) {
+                if (step == when)
+                    fork_child(asks);
+                if (step < 2)
+                    v5_->init(&ctx[step], id, 2, 1, Log, nullptr, nullptr);
+                else
+                    EXPECT_TRUE(Decides(ctx[step - 2])) << logged;
+            }
+            for (void *rank : ctx)
+                v5_->finalize(rank);
+        }
+    unsetenv("STEPTUNE_LEDGER");
 }
 
 // A process whose files may have no bytes.

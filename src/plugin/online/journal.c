@@ -11,7 +11,7 @@
 
 #include "core/names.h"
 #include "plugin/file.h"
-#include "plugin/online/process_lock.h"
+#include "agree/process_lock.h"
 
 /* A line has at most 158 bytes of its arm, 95 of gains, and 140 others. */
 enum { ROOM = 4096, LINE = 512 };

@@ -58,7 +58,6 @@ struct stp_backend {
     uint64_t saved_ns;
     bool has_news; /* a set was confirmed or dropped since then */
     bool is_logged[N_MESSAGES];
-    pid_t pid;
 };
 
 #define LOG(b, level, ...)                                                     \
@@ -306,7 +305,6 @@ enum stp_status stp_backend_open(const struct stp_comm_info *info,
             snprintf(b->gpu, sizeof(b->gpu), "%s", info->shape.gpu);
             b->info.shape.gpu = b->gpu;
         }
-        b->pid = getpid();
         b->saved_ns = stp_now_ns();
         b->profile = stp_profile_take(info->comm_id);
         status = stp_follower_open(info, policy_path, b->set.rules.same_bits,
@@ -461,8 +459,7 @@ void stp_backend_close(struct stp_backend *backend)
             "(%.0f)",
             STP_TUNER_NAME, (double)others.n_symmetric,
             (double)others.n_copied);
-    /* A child of fork() has nothing to save. */
-    if (backend->observer != NULL && backend->pid == getpid()) {
+    if (backend->observer != NULL) {
         stp_entry_begin(&entry);
         stp_service_remove(&backend->task);
         online_finish(backend);

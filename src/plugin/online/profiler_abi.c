@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agree/process_lock.h"
 #include "core/dtype.h"
 #include "core/names.h"
 #include "core/policy/policy.h"
@@ -32,10 +33,10 @@ enum {
 /* The kind of a handle, in its lowest bits; the others are a pointer or a
  * number. NCCL keeps handles of calls beyond their end. */
 enum handle {
-    HANDLE_POINTER, /* to a struct flight, or to a profile's 'group' */
-    HANDLE_RECORD,  /* a collective, or a channel of one, by recorder.h */
-    HANDLE_GROUP,   /* an ncclGroup: its number, 0 for a call alone */
-    HANDLE_CALL,    /* of NCCL's API: see profile_start_call() */
+    HANDLE_FLIGHT, /* a pointer to a struct flight */
+    HANDLE_RECORD, /* a collective, or a channel of one, by recorder.h */
+    HANDLE_GROUP,  /* an ncclGroup: its number, 0 for a call alone */
+    HANDLE_CALL,   /* of NCCL's API: see profile_start_call() */
     HANDLE_BITS = 3,
 };
 
@@ -50,12 +51,12 @@ struct flight {
 
 struct stp_profile {
     struct stp_profile *next; /* in the list of those that no tuner took yet */
-    long thread;              /* in which NCCL made it */
+    pid_t pid;                /* of the process in which NCCL made it */
+    long thread;              /* likewise */
     _Atomic int n_users;      /* NCCL's context and ours */
     uint64_t comm_id;
     size_t n_ranks;
-    int group;        /* where its address is a handle, for NCCL 2.27 */
-    bool is_recorded; /* stp_recorder_open() */
+    bool is_recorded;          /* stp_recorder_open() */
     _Atomic bool needs_record; /* the trace has room */
     _Atomic bool is_wanted;
     _Atomic bool saw_graph;
@@ -70,16 +71,24 @@ struct stp_profile {
 
 /* NCCL has one activation mask a process. */
 static struct {
-    pthread_mutex_t lock;
+    struct stp_process_lock lock;
     int *mask;
-    int n_wants; /* communicators that need times */
-} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    int n_wants;                 /* communicators that need times */
+    struct stp_profile *waiting; /* profiles that no tuner took yet */
+} process;
 
-/* Profiles that no tuner took yet. */
-static struct {
-    pthread_mutex_t lock;
-    struct stp_profile *all;
-} waiting = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static void profile_lock(void)
+{
+    if (stp_process_lock(&process.lock)) {
+        process.n_wants = 0;
+        process.waiting = NULL;
+    }
+}
+
+static void profile_unlock(void)
+{
+    pthread_mutex_unlock(&process.lock.mutex);
+}
 
 /* Thread-local variables would need the dynamic linker, one more library to
  * depend on. */
@@ -96,8 +105,8 @@ static struct stp_profile *profile_take_off(const struct stp_profile *profile,
     struct stp_profile **link;
     struct stp_profile *found = NULL;
 
-    pthread_mutex_lock(&waiting.lock);
-    for (link = &waiting.all; *link != NULL; link = &(*link)->next)
+    profile_lock();
+    for (link = &process.waiting; *link != NULL; link = &(*link)->next)
         if (profile != NULL ? *link == profile
                             : (*link)->comm_id == comm_id &&
                                   (*link)->thread == profile_thread()) {
@@ -105,7 +114,7 @@ static struct stp_profile *profile_take_off(const struct stp_profile *profile,
             *link = found->next;
             break;
         }
-    pthread_mutex_unlock(&waiting.lock);
+    profile_unlock();
     return found;
 }
 
@@ -172,10 +181,10 @@ static void profile_set_want(_Atomic bool *want, bool is_wanted)
     if (atomic_load_explicit(want, memory_order_relaxed) == is_wanted ||
         atomic_exchange(want, is_wanted) == is_wanted)
         return;
-    pthread_mutex_lock(&process.lock);
+    profile_lock();
     process.n_wants += is_wanted ? 1 : -1;
     profile_set_mask();
-    pthread_mutex_unlock(&process.lock);
+    profile_unlock();
 }
 
 void stp_profile_want(struct stp_profile *profile, bool is_wanted)
@@ -334,7 +343,7 @@ static void *profile_start_channel(const ncclProfilerEvent_t *event)
     const uint64_t begin_ns = event->kernelCh.pTimer;
     uint64_t record = handle_number(parent, HANDLE_RECORD);
 
-    if (parent != NULL && handle_is(parent, HANDLE_POINTER)) {
+    if (parent != NULL && handle_is(parent, HANDLE_FLIGHT)) {
         struct flight *f = parent;
 
         pthread_mutex_lock(&f->profile->lock);
@@ -362,7 +371,7 @@ static ncclResult_t profile_start(struct stp_profile *p, void **handle,
         return ncclSuccess;
     switch (type) {
     case NCCL_PROFILE_GROUP:
-        *handle = &p->group;
+        *handle = handle_make(HANDLE_GROUP, 0); /* of NCCL 2.27 */
         break;
     case NCCL_PROFILE_GROUP_API:
         /* A group is numbered for its calls, whichever of its communicators is
@@ -437,18 +446,19 @@ static ncclResult_t profile_init_v5(void **context, uint64_t comm_id, int *mask,
     p->comm_id = comm_id;
     p->n_ranks = (size_t)n_ranks;
     pthread_mutex_init(&p->lock, NULL);
-    pthread_mutex_lock(&process.lock);
+    profile_lock();
     process.mask = mask;
     profile_set_mask();
-    pthread_mutex_unlock(&process.lock);
+    profile_unlock();
     p->is_recorded = stp_recorder_open(comm_id, rank, log);
     profile_set_want(&p->needs_record, p->is_recorded);
+    p->pid = getpid();
     p->thread = profile_thread();
     *context = p;
-    pthread_mutex_lock(&waiting.lock);
-    p->next = waiting.all;
-    waiting.all = p;
-    pthread_mutex_unlock(&waiting.lock);
+    profile_lock();
+    p->next = process.waiting;
+    process.waiting = p;
+    profile_unlock();
     return ncclSuccess;
 }
 
@@ -464,8 +474,8 @@ static ncclResult_t profile_finalize(void *context)
 {
     struct stp_profile *p = context;
 
-    if (context == NULL)
-        return ncclSuccess;
+    if (context == NULL || p->pid != getpid())
+        return ncclSuccess; /* a child has nothing of its parent's */
     profile_take_off(p, 0);
     profile_set_want(&p->needs_record, false);
     if (p->is_recorded)

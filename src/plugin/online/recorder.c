@@ -15,7 +15,7 @@
 #include "plugin/log.h"
 #include "plugin/online/clock.h"
 #include "plugin/online/online_settings.h"
-#include "plugin/online/process_lock.h"
+#include "agree/process_lock.h"
 #include "plugin/online/service.h"
 
 enum {

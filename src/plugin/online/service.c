@@ -1,6 +1,6 @@
 #include "plugin/online/service.h"
 
-#include "plugin/online/process_lock.h"
+#include "agree/process_lock.h"
 #include "plugin/thread.h"
 
 /* Zero in a new process. */

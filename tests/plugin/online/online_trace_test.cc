@@ -507,6 +507,24 @@ TEST_F(OnlineTraceAbi, NumbersTheGroupsOfMoreThanOneCall)
     EXPECT_EQ("i8", types.back());
 }
 
+TEST_F(OnlineTraceAbi, TakesNoChannelWhoseParentIsNoCollective)
+{
+    ncclProfilerEvent_t of_2_27{};
+    of_2_27.type.v5 = NCCL_PROFILE_GROUP;
+    void *const group = StartGroup(2);
+
+    for (void *parent : {Tell(of_2_27), StartGroup(1), group,
+                         StartCall(group, "ncclInt8"), (void *)nullptr}) {
+        ncclProfilerEvent_t what{};
+        what.type.v5 = NCCL_PROFILE_KERNEL_CH;
+        what.parentObj = parent;
+        what.kernelCh.pTimer = 100;
+        EXPECT_EQ(nullptr, Tell(what));
+    }
+    EXPECT_NE(nullptr, Began(Launch(), 100));
+    EXPECT_EQ(1u, Rows().size());
+}
+
 TEST_F(OnlineTraceAbi, IsToldOfCollectivesUntilItHasAllThatItMay)
 {
     constexpr int kAll =
