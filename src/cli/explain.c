@@ -181,9 +181,7 @@ static enum stp_status explain_why(struct explain *e)
 
     if (one.coll < 0)
         one.coll = ncclFuncAllReduce;
-    status = stp_ask_why(&one, e->o->why, getenv, &why, e->err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_ask_why(&one, e->o->why, getenv, &why, e->err));
     /* the rule's line in the policy; none if the file has changed */
     if (why.decider == STP_DECIDER_RULE &&
         stp_read_file(e->o->policy, STP_MAX_FILE, &text, &size, NULL) ==
@@ -264,9 +262,7 @@ static enum stp_status explain_diff(struct explain *e)
         return stp_fail(e->err, STP_ERR_IO,
                         "cannot read '%.160s', expected a policy or a plugin",
                         e->o->diff);
-    status = stp_explain(&e->options, &first, e->err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_explain(&e->options, &first, e->err));
     status = explain_other(e, &second);
     STP_THEN(status, stp_differ(&first, &second, e->machine, &all, e->err));
     STP_THEN(status, stp_print_differences(&report, e->o->machine.json, stdout,

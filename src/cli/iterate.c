@@ -184,12 +184,8 @@ static enum stp_status iterate_sum_up(const struct iterate *it,
                                       struct iterate_results *f,
                                       struct stp_error *err)
 {
-    enum stp_status status;
-
     memset(f, 0, sizeof(*f));
-    status = stp_summarise_iterations(&it->out, &f->summary, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_summarise_iterations(&it->out, &f->summary, err));
     f->regimes = calloc(f->summary.n_settings + 1, sizeof(*f->regimes));
     if (f->regimes == NULL) {
         iterate_release(f);
@@ -218,9 +214,7 @@ static enum stp_status iterate_save(struct iterate *it, struct stp_error *err)
 
     if (it->folder[0] == '\0' || it->out.data.n_rows == 0)
         return STP_OK;
-    status = iterate_sum_up(it, &f, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(iterate_sum_up(it, &f, err));
     status = stp_iteration_files_write(&f.report, it->folder, err);
     iterate_release(&f);
     it->saved_ms = stp_now_ms();
@@ -344,10 +338,9 @@ static enum stp_status iterate_open_and_measure(struct iterate *it,
                          ? stp_trace_max_bytes(it->trace)
                          : stp_workload_max_bytes(&o->work, o->find_regimes),
         .plugin = plugin};
-    enum stp_status status = stp_open(&open, &it->device, it->err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_open(&open, &it->device, it->err));
     stp_device_get_info(&it->device, &it->info);
     snprintf(it->made_by, sizeof(it->made_by), "%s%s%s", it->info.what,
              it->trace != NULL ? "; trace " : "",

@@ -147,7 +147,6 @@ enum stp_status stp_open(const struct stp_open_options *o,
         .max_bytes = o->max_bytes > LEAST_BYTES ? o->max_bytes : LEAST_BYTES,
         .graphs_file = o->graphs_file};
     struct stp_engines engines;
-    enum stp_status status;
 
     if (o->run != NULL) {
         options.n_threads = o->run->n_threads;
@@ -155,10 +154,8 @@ enum stp_status stp_open(const struct stp_open_options *o,
         options.graph = o->run->graph > 0;
         options.time_limit_s = o->run->time_limit_s;
     }
-    status = open_ranks(o, &options, &engines, err);
-    return status == STP_OK
-               ? stp_device_open(&options, &engines, device_ret, err)
-               : status;
+    STP_TRY(open_ranks(o, &options, &engines, err));
+    return stp_device_open(&options, &engines, device_ret, err);
 }
 
 enum stp_status stp_open_engines(const struct stp_open_options *o,

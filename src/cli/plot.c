@@ -134,10 +134,8 @@ static enum stp_status plot_begin_text(const struct plot_options *o,
                                        struct plot_text *text,
                                        struct stp_error *err)
 {
-    enum stp_status status = plot_find_path(o, name, ending, text->path, err);
-
-    return status == STP_OK ? stp_file_begin(text->path, &text->file, err)
-                            : status;
+    STP_TRY(plot_find_path(o, name, ending, text->path, err));
+    return stp_file_begin(text->path, &text->file, err);
 }
 
 /* Ends the text, which becomes a file unless 'status' says that writing it
@@ -163,13 +161,12 @@ static enum stp_status plot_draw_curves(const struct plot_options *o,
     const struct stp_plot plot = {kind, coll, o->title, o->n_curves};
     char name[STP_PLOT_NAME];
     struct stp_chart chart;
-    enum stp_status status;
 
     if (!stp_plot_has(curves, &plot))
         return STP_OK;
     stp_plot_name(&plot, name);
-    status = stp_plot_make(curves, &plot, &chart, err);
-    return status == STP_OK ? plot_draw(o, name, &chart, err) : status;
+    STP_TRY(stp_plot_make(curves, &plot, &chart, err));
+    return plot_draw(o, name, &chart, err);
 }
 
 static enum stp_status plot_write_all(const struct plot_options *o,

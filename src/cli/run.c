@@ -208,11 +208,10 @@ static enum stp_status online_end(const struct online_run *run,
                               now.st_mtim.tv_sec != before->st_mtim.tv_sec ||
                               now.st_mtim.tv_nsec != before->st_mtim.tv_nsec);
     struct stp_journal_lines lines;
-    enum stp_status status = stp_journal_load(
-        run->settings.journal, (size_t)run->journal_from, &lines, err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_journal_load(run->settings.journal, (size_t)run->journal_from,
+                             &lines, err));
     status = stp_learning_sum(&lines, learning_ret, err);
     stp_journal_free(&lines);
     *setting_ret = (struct stp_learning_setting){

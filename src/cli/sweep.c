@@ -198,17 +198,14 @@ static enum stp_status sweep_save(struct sweep *s, struct stp_error *err)
     const char *path = s->o->output;
     const size_t len = path != NULL ? strlen(path) : 0;
     struct stp_file file;
-    enum stp_status status;
 
     if (path == NULL || s->data.n_rows == 0)
         return STP_OK;
     if (len <= 5 || strcmp(&path[len - 5], ".json") != 0)
         return stp_measurements_save(&s->data, s->known.info.what, path, err);
-    status = stp_file_begin(path, &file, err);
-    return status == STP_OK
-               ? stp_file_end(&file,
-                              stp_print_sweep_json(&s->data, file.fp, err), err)
-               : status;
+    STP_TRY(stp_file_begin(path, &file, err));
+    return stp_file_end(&file, stp_print_sweep_json(&s->data, file.fp, err),
+                        err);
 }
 
 static void sweep_print_head(struct sweep *s)
@@ -419,10 +416,9 @@ static enum stp_status sweep_report(struct sweep *s, struct stp_error *err)
 {
     struct stp_comparisons comparisons;
     bool has_arms = false;
-    enum stp_status status = sweep_save(s, err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(sweep_save(s, err));
     if (s->o->machine.json)
         return stp_print_sweep_json(&s->data, stdout, err);
     if (s->o->format == FORMAT_CSV) {

@@ -550,21 +550,16 @@ static enum stp_status train_plan(struct train_session *s)
     struct stp_engines engines;
     const struct stp_engine *engine = &engines.all[0];
     struct stp_device_info info = {.n_ranks = s->world->size};
-    enum stp_status status = STP_OK;
 
     /* of a recorded machine all GPUs, if no count was given */
     if (matrix.n_gpus == 0 && s->o->place == ON_RECORDED) {
-        status = stp_open_engines(&open, 1, &engines, s->err);
-        if (status != STP_OK)
-            return status;
+        STP_TRY(stp_open_engines(&open, 1, &engines, s->err));
         engine->ops->info(engine->self, &info);
         engine->ops->close(engine->self);
     }
     if (matrix.n_gpus == 0)
         matrix.gpus[matrix.n_gpus++] = info.n_ranks;
-    status = stp_train_plan(&matrix, &s->jobs, s->err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_train_plan(&matrix, &s->jobs, s->err));
     stp_train_skipped(&matrix, skipped);
     if (s->jobs.n == 0)
         return stp_fail(s->err, STP_ERR_RANGE, "nothing to train: %s", skipped);

@@ -183,10 +183,9 @@ enum stp_status stp_csv_load(const struct stp_csv_format *format, void *user,
 {
     char *text;
     size_t len;
-    enum stp_status status = stp_read_file(path, max, &text, &len, err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_read_file(path, max, &text, &len, err));
     status = stp_csv_read(format, user, text, len, err);
     free(text);
     return status;

@@ -27,6 +27,17 @@ enum stp_status {
             (status) = (step);                                                 \
     } while (0)
 
+/* Takes a step, an expression of enum stp_status, and returns its status from
+ * the function if it failed: for steps after which nothing is to be released.
+ */
+#define STP_TRY(step)                                                          \
+    do {                                                                       \
+        const enum stp_status tried = (step);                                  \
+                                                                               \
+        if (tried != STP_OK)                                                   \
+            return tried;                                                      \
+    } while (0)
+
 enum { STP_ERROR_TEXT = 240 };
 
 /* Where and why something was refused.  Meaningful only after a failure. */

@@ -41,12 +41,8 @@ static enum stp_status rank_reserve_pair(struct rank *r, unsigned stream,
                                          enum stp_room room, int type,
                                          uint64_t nbytes, struct stp_error *err)
 {
-    enum stp_status status =
-        rank_reserve_all(r, stream, room, type, nbytes, err);
-
-    return status == STP_OK
-               ? rank_reserve_all(r, stream, room + 1, type, nbytes, err)
-               : status;
+    STP_TRY(rank_reserve_all(r, stream, room, type, nbytes, err));
+    return rank_reserve_all(r, stream, room + 1, type, nbytes, err);
 }
 
 struct stp_transfer stp_ranks_place(const struct stp_ranks *d,
@@ -205,11 +201,9 @@ static enum stp_status part_each(struct part *p,
                                  enum stp_status (*op)(void *self,
                                                        struct stp_error *err))
 {
-    enum stp_status status = STP_OK;
-
-    for (unsigned i = 0; i < p->n && status == STP_OK; i++)
-        status = op(p->ranks[i].engine.self, p->err);
-    return status;
+    for (unsigned i = 0; i < p->n; i++)
+        STP_TRY(op(p->ranks[i].engine.self, p->err));
+    return STP_OK;
 }
 
 static enum stp_status part_wait(struct part *p)
@@ -232,13 +226,13 @@ static enum stp_status part_synchronise_threads(struct part *p)
 static enum stp_status part_capture(struct part *p)
 {
     const struct stp_engine_ops *ops = p->ranks[0].engine.ops;
-    enum stp_status status = part_issue_all(p);
 
-    STP_THEN(status, part_wait(p));
-    STP_THEN(status, part_synchronise_threads(p));
-    STP_THEN(status, part_each(p, ops->begin_capture));
-    STP_THEN(status, part_issue_all(p));
-    return status == STP_OK ? part_each(p, ops->end_capture) : status;
+    STP_TRY(part_issue_all(p));
+    STP_TRY(part_wait(p));
+    STP_TRY(part_synchronise_threads(p));
+    STP_TRY(part_each(p, ops->begin_capture));
+    STP_TRY(part_issue_all(p));
+    return part_each(p, ops->end_capture);
 }
 
 /* ---- a run ---- */
@@ -391,7 +385,6 @@ static enum stp_status ranks_run(struct stp_ranks *d,
     const size_t n_local = d->n_local * n_times;
     double *us = calloc(n_local + d->n_all * n_times, sizeof(*us));
     struct run run = {d, program, use_graph, replay};
-    enum stp_status status;
 
     if (us == NULL)
         return stp_nomem(err);
@@ -399,11 +392,9 @@ static enum stp_status ranks_run(struct stp_ranks *d,
     d->local_us = us;
     d->all_us = &us[n_local];
     d->n_times = (unsigned)n_times;
-    status = stp_ranks_do(d, part_run, &run, err);
-    return status == STP_OK
-               ? world->ops->exchange(world->self, d->local_us,
-                                      n_local * sizeof(*us), d->all_us, err)
-               : status;
+    STP_TRY(stp_ranks_do(d, part_run, &run, err));
+    return world->ops->exchange(world->self, d->local_us, n_local * sizeof(*us),
+                                d->all_us, err);
 }
 
 static enum stp_status part_capture_alone(void *user, unsigned thread,
@@ -498,12 +489,10 @@ enum stp_status stp_device_begin_round(const struct stp_device *device,
 /* Reserves the buffers of the main stream, which nearly all runs need. */
 static enum stp_status ranks_reserve(struct stp_ranks *d, struct stp_error *err)
 {
-    enum stp_status status = STP_OK;
-
-    for (unsigned i = 0; i < d->n_local && status == STP_OK; i++)
-        status = rank_reserve_pair(&d->local[i], STP_STREAM_MAIN, STP_ROOM_SEND,
-                                   STP_TYPE_U8, d->max_bytes, err);
-    return status;
+    for (unsigned i = 0; i < d->n_local; i++)
+        STP_TRY(rank_reserve_pair(&d->local[i], STP_STREAM_MAIN, STP_ROOM_SEND,
+                                  STP_TYPE_U8, d->max_bytes, err));
+    return STP_OK;
 }
 
 enum stp_status stp_device_select_arm(const struct stp_device *device,

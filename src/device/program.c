@@ -42,16 +42,13 @@ enum stp_status stp_program_add(struct stp_program *p,
                                 struct stp_error *err)
 {
     bool is_recorded = note->kind != STP_WORK_WAIT;
-    enum stp_status status;
 
     if (note->stream >= STP_N_STREAMS)
         return stp_fail(err, STP_ERR_RANGE, "stream %u of %u", note->stream,
                         (unsigned)STP_N_STREAMS);
     if (p->ran)
         program_clear(p);
-    status = program_check_group(p, note, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(program_check_group(p, note, err));
     for (size_t i = p->n_notes; i-- > 0 && !is_recorded;) /* most are recent */
         is_recorded = p->notes[i].kind == STP_WORK_RECORD &&
                       p->notes[i].event == note->event;

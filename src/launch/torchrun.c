@@ -56,15 +56,14 @@ static enum stp_status torchrun_read_numbers(const struct stp_launcher *names,
         {"MASTER_PORT", 1, MAX_PORT, &s->port, !has_port},
         {"STEPTUNE_JOIN_TIMEOUT", 1, MAX_LIMIT_S, limit_s, true},
     };
-    enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (!numbers[i].optional ||
             (numbers[i].name != NULL && getenv(numbers[i].name) != NULL))
-            STP_THEN(status, torchrun_read_number(
-                                 names->name, numbers[i].name, numbers[i].min,
-                                 numbers[i].max, numbers[i].value, err));
-    return status;
+            STP_TRY(torchrun_read_number(names->name, numbers[i].name,
+                                         numbers[i].min, numbers[i].max,
+                                         numbers[i].value, err));
+    return STP_OK;
 }
 
 static enum stp_status torchrun_choose_port(struct stp_torchrun *s,
@@ -119,11 +118,9 @@ static enum stp_status srun_read_job(struct stp_torchrun *s,
     const char *list = torchrun_get("SLURM_STEP_NODELIST", NULL);
     const char *step = torchrun_get("SLURM_STEP_ID", "0");
     unsigned job = 0;
-    enum stp_status status = torchrun_read_number(s->launcher, "SLURM_JOB_ID",
-                                                  0, UINT32_MAX, &job, err);
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(torchrun_read_number(s->launcher, "SLURM_JOB_ID", 0, UINT32_MAX,
+                                 &job, err));
     if (host == NULL && list == NULL)
         return stp_fail(err, STP_ERR_SYNTAX,
                         "SLURM_STEP_NODELIST is not set, as srun would, nor "

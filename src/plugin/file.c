@@ -244,11 +244,9 @@ enum stp_status stp_file_load_policy(enum stp_policy_kind kind,
 {
     char *text;
     size_t len;
-    enum stp_status status =
-        stp_file_read(path, STP_MAX_FILE, &text, &len, err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_file_read(path, STP_MAX_FILE, &text, &len, err));
     status = stp_policy_parse_kind(kind, text, len, policy_ret, err);
     free(text);
     return status;

@@ -166,7 +166,6 @@ enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
     const char *run = stp_setting("TORCHELASTIC_RUN_ID");
     const char *timeout = stp_setting("STEPTUNE_AGREE_TIMEOUT");
     double seconds;
-    enum stp_status status;
 
     stp_settings_gpu(settings_ret->gpu);
     snprintf(settings_ret->ledger, STP_PATH_SIZE, "%s",
@@ -193,8 +192,8 @@ enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
                             timeout, AGREE_TIMEOUT_MAX_S);
         store->timeout_ms = (unsigned)(seconds * 1000);
     }
-    status = settings_read_agreement(settings_ret, err);
-    return status == STP_OK ? settings_read_policy(settings_ret, err) : status;
+    STP_TRY(settings_read_agreement(settings_ret, err));
+    return settings_read_policy(settings_ret, err);
 }
 
 int stp_launcher_rank(size_t n_ranks)

@@ -280,10 +280,8 @@ enum stp_status stp_policy_file_hash(const char *path,
                                      struct stp_error *err)
 {
     struct stp_policy *policy;
-    enum stp_status status = stp_policy_load_any(path, &policy, err);
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_policy_load_any(path, &policy, err));
     stp_policy_hash_name(policy, hash_ret);
     stp_policy_free(policy);
     return STP_OK;

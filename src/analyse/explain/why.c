@@ -208,10 +208,9 @@ enum stp_status stp_ask_why(const struct stp_explain_options *options,
     struct stp_why why = {.coll = options->coll, .n_bytes = n_bytes};
     struct stp_asked asked;
     struct stp_explainer e;
-    enum stp_status status = stp_explainer_open(&e, options, err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_explainer_open(&e, options, err));
     status = stp_explainer_ask(&e, why.coll, n_bytes, &asked, err);
     if (status != STP_OK) {
         stp_explainer_close(&e);

@@ -93,12 +93,8 @@ static enum stp_status play_open_comm(const struct play *p, size_t i)
 
     if (p->ranks[i] != NULL)
         return STP_OK;
-    if (comm->creation != STP_INIT && p->ranks[comm->parent] == NULL) {
-        enum stp_status status = play_open_comm(p, comm->parent);
-
-        if (status != STP_OK)
-            return status;
-    }
+    if (comm->creation != STP_INIT && p->ranks[comm->parent] == NULL)
+        STP_TRY(play_open_comm(p, comm->parent));
     if (comm->creation == STP_SPLIT && colors != NULL)
         rc = mock_ranks_split_colors(p->ranks[comm->parent], machine, colors,
                                      &p->ranks[i]);

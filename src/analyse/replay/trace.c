@@ -459,11 +459,9 @@ enum stp_status stp_trace_load(const char *path, struct stp_trace *trace_ret,
 {
     char *text;
     size_t len;
-    enum stp_status status =
-        stp_read_file(path, (size_t)1 << 30, &text, &len, err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_read_file(path, (size_t)1 << 30, &text, &len, err));
     status = stp_trace_read_csv(text, len, trace_ret, err);
     free(text);
     return status;

@@ -112,7 +112,6 @@ enum stp_status stp_trace_add_time(struct stp_trace_build *b, double us,
 {
     const double n = fmax(1, ceil(us / STP_MAX_COMPUTE_US));
     const struct stp_trace_compute compute = {.us = us / n, .place = *place};
-    enum stp_status status = STP_OK;
 
     if (us < 1)
         return STP_OK;
@@ -120,9 +119,9 @@ enum stp_status stp_trace_add_time(struct stp_trace_build *b, double us,
         return stp_fail_at(err, STP_ERR_SYNTAX, place->line, 0,
                            "compute of %g us, expected at most %g", us,
                            1e6 * STP_MAX_COMPUTE_US);
-    for (double i = 0; i < n && status == STP_OK; i++)
-        status = stp_trace_add_compute(b, &compute, err);
-    return status;
+    for (double i = 0; i < n; i++)
+        STP_TRY(stp_trace_add_compute(b, &compute, err));
+    return STP_OK;
 }
 
 enum stp_status stp_trace_add_skip(struct stp_trace_build *b, const char *name,

@@ -152,7 +152,6 @@ static enum stp_status tune_open(void *user, unsigned n_ranks,
                                           .plugin = plugin};
     struct stp_device_info info;
     char name[STP_CLI_PATH];
-    enum stp_status status;
 
     run.graph = graph;
     if (n_ranks > 0 && stp_is_live(machine.on, NULL)) {
@@ -172,9 +171,7 @@ static enum stp_status tune_open(void *user, unsigned n_ranks,
                             machine.on);
         machine.on = name;
     }
-    status = stp_open(&open, device_ret, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_open(&open, device_ret, err));
     stp_device_get_info(device_ret, &info);
     if (n_ranks == 0 || info.n_ranks == n_ranks)
         return STP_OK;
@@ -232,14 +229,11 @@ static enum stp_status tune_print(const struct tune_options *o,
     struct stp_tune_overlap overlap;
     struct stp_paragraph paragraph;
     FILE *text;
-    enum stp_status status;
 
     stp_tune_fill_report(f, r, &report, &overlap);
     if (o->machine.json)
         return stp_print_tuning_json(&report, stdout, err);
-    status = stp_print_tuning(&report, o->table, stdout, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_print_tuning(&report, o->table, stdout, err));
     putchar('\n');
     text = stp_paragraph_begin(&paragraph, stdout);
     fputs("Wrote ", text);

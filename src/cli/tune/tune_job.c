@@ -80,11 +80,9 @@ static enum stp_status job_load(const struct job_run *run, off_t from,
                                 struct stp_error *err)
 {
     struct stp_journal_lines lines;
-    enum stp_status status =
-        stp_journal_load(run->journal, (size_t)from, &lines, err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_journal_load(run->journal, (size_t)from, &lines, err));
     status = stp_learning_sum(&lines, learning_ret, err);
     stp_journal_free(&lines);
     return status;

@@ -376,10 +376,8 @@ enum stp_status stp_policy_compile(const struct stp_policy *policy,
 {
     struct stp_segments segments;
     struct stp_compiled *compiled;
-    enum stp_status status = stp_sweep(policy, shape, &segments, err);
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_sweep(policy, shape, &segments, err));
     compiled = policy_pack_tables(&segments);
     stp_segments_free(&segments);
     if (compiled == NULL)

@@ -228,7 +228,6 @@ static enum stp_status policy_read_line(struct parser *p, const char *line,
                                         size_t len)
 {
     const struct stp_policy_format *format = p->policy->format;
-    enum stp_status status;
     struct stp_shown shown;
     const char *comment;
     struct fields f;
@@ -238,9 +237,7 @@ static enum stp_status policy_read_line(struct parser *p, const char *line,
         return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, STP_MAX_LINE + 1,
                            "line of %zu bytes, expected at most %d", len,
                            STP_MAX_LINE);
-    status = policy_check_bytes(p, line, len);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(policy_check_bytes(p, line, len));
     comment = memchr(line, '#', len);
     if (comment == line)
         return policy_read_comment(p, line, len);
@@ -316,9 +313,7 @@ enum stp_status stp_policy_load_kind(enum stp_policy_kind kind,
     char *text;
     size_t len;
 
-    status = stp_read_file(path, STP_MAX_FILE, &text, &len, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_read_file(path, STP_MAX_FILE, &text, &len, err));
     status = stp_policy_parse_kind(kind, text, len, policy_ret, err);
     free(text);
     return status;

@@ -337,7 +337,6 @@ static enum stp_status policy_sweep_collective(struct sweep *s, int coll,
 {
     const uint32_t n_events = policy_list_events(s, coll);
     const struct item *items = s->items;
-    enum stp_status status;
     uint64_t at = 0;
     uint32_t i = 0;
 
@@ -360,11 +359,8 @@ static enum stp_status policy_sweep_collective(struct sweep *s, int coll,
                 c->heap[k] = item;
             }
         }
-        if (policy_update_live(s, at) || at == 0) {
-            status = policy_add_segment(s, at, err);
-            if (status != STP_OK)
-                return status;
-        }
+        if (policy_update_live(s, at) || at == 0)
+            STP_TRY(policy_add_segment(s, at, err));
         at = i < n_events ? s->events[i].at : 0;
     } while (i < n_events);
     return STP_OK;

@@ -158,9 +158,7 @@ static enum stp_status cpu_synchronise(void *self, struct stp_error *err)
     if (us == NULL)
         return stp_nomem(err);
     e->us = us;
-    status = stp_cpu_trace_reserve(e, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_cpu_trace_reserve(e, err));
     status = stp_cpu_run(e, err);
     if (status != STP_OK)
         cpu_find_dead_rank(e->world, err);
@@ -217,16 +215,13 @@ static enum stp_status cpu_add_task(struct stp_cpu *e, unsigned stream,
                                     struct stp_error *err)
 {
     struct stp_work noted = {.kind = STP_WORK_TASK, .stream = stream};
-    enum stp_status status;
 
     if (e->program.ran)
         e->n_tasks = 0;
     if (!STP_ROOM(e->tasks, e->n_tasks, e->capacity))
         return stp_nomem(err);
     noted.task = e->n_tasks;
-    status = cpu_note(e, &noted, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(cpu_note(e, &noted, err));
     e->tasks[e->n_tasks] = *task;
     e->tasks[e->n_tasks++].range = stp_ranges_now(&e->trace.ranges);
     return STP_OK;
@@ -238,9 +233,9 @@ static enum stp_status cpu_product(void *self, unsigned stream,
 {
     const struct stp_cpu_task task = {.kind = STP_CPU_PRODUCT,
                                       .as.product = *product};
-    enum stp_status status = stp_cpu_product_check(product, err);
 
-    return status == STP_OK ? cpu_add_task(self, stream, &task, err) : status;
+    STP_TRY(stp_cpu_product_check(product, err));
+    return cpu_add_task(self, stream, &task, err);
 }
 
 static enum stp_status cpu_cross_entropy(void *self, unsigned stream,
@@ -505,7 +500,6 @@ static enum stp_status cpu_set_up(struct stp_cpu *e,
 {
     const struct stp_world *world = e->world;
     const char *name = e->transport != NULL ? e->transport->name : "CPUs";
-    enum stp_status status;
 
     if (options->n_threads > 1 || options->n_gpus > 1)
         return stp_fail(
@@ -521,9 +515,7 @@ static enum stp_status cpu_set_up(struct stp_cpu *e,
     if (options->graphs_file != NULL)
         return stp_fail(err, STP_ERR_RANGE,
                         "search graphs are NCCL's: %s has none", name);
-    status = stp_cpu_hosts_exchange(world, &e->hosts, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_cpu_hosts_exchange(world, &e->hosts, err));
     e->budget = e->hosts[world->rank].available_nbytes /
                 stp_cpu_hosts_like(e->hosts, world->size, world->rank);
     e->n_threads = stp_cpu_hosts_threads(e->hosts, world->size, world->rank);

@@ -142,7 +142,6 @@ static enum stp_status cuda_open_rank(struct stp_cuda *d,
     cudaError_t result = cudaSetDevice(r->gpu);
     size_t free_bytes, total_bytes;
     int lowest, highest;
-    enum stp_status status;
 
     if (result != cudaSuccess)
         return stp_cuda_result(r, result, "cudaSetDevice", err);
@@ -165,9 +164,7 @@ static enum stp_status cuda_open_rank(struct stp_cuda *d,
     STP_CUDA_THEN(result,
                   cudaStreamCreateWithPriority(&r->stream[STP_STREAM_COMM],
                                                cudaStreamNonBlocking, highest));
-    status = stp_cuda_result(r, result, "cudaStreamCreate", err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_cuda_result(r, result, "cudaStreamCreate", err));
 
     result = cudaMalloc((void **)&r->found, sizeof(*r->found));
     STP_CUDA_THEN(result,
@@ -184,11 +181,10 @@ static enum stp_status cuda_open_part(void *user, unsigned thread,
                                       struct stp_error *err)
 {
     struct stp_cuda *d = user;
-    enum stp_status status = STP_OK;
 
-    for (unsigned i = 0; i < d->n_gpus && status == STP_OK; i++)
-        status = cuda_open_rank(d, &d->ranks[thread * d->n_gpus + i], err);
-    return status;
+    for (unsigned i = 0; i < d->n_gpus; i++)
+        STP_TRY(cuda_open_rank(d, &d->ranks[thread * d->n_gpus + i], err));
+    return STP_OK;
 }
 
 static enum stp_status cuda_connect_part(void *user, unsigned thread,
@@ -367,10 +363,9 @@ static enum stp_status cuda_try_product(struct stp_cuda_rank *r,
         .bias = scratch + 3 * NBYTES};
     cudaError_t result = cudaMemsetAsync(scratch, 0, STP_CUDA_SCRATCH,
                                          r->stream[STP_STREAM_MAIN]);
-    enum stp_status status = stp_cuda_result(r, result, "cudaMemset", err);
 
-    STP_THEN(status, stp_cuda_lt_make(r->lt, &product, err));
-    return status;
+    STP_TRY(stp_cuda_result(r, result, "cudaMemset", err));
+    return stp_cuda_lt_make(r->lt, &product, err);
 }
 
 static enum stp_status cuda_train_part(void *user, unsigned thread,
@@ -378,16 +373,15 @@ static enum stp_status cuda_train_part(void *user, unsigned thread,
 {
     struct stp_cuda_rank *r = &((struct stp_cuda *)user)->ranks[thread];
     cudaError_t result = cudaSetDevice(r->gpu);
-    enum stp_status status;
 
     for (unsigned s = 0; s < STP_N_STREAMS && result == cudaSuccess; s++)
         result = cudaMalloc(&r->scratch[s], STP_CUDA_SCRATCH);
-    status = stp_cuda_result(r, result, "cudaMalloc", err);
-    STP_THEN(status, stp_cuda_result(r, stp_train_kernels_load(),
-                                     "loading kernels", err));
-    STP_THEN(status, stp_cuda_events(r, 0, err));
-    STP_THEN(status, stp_cuda_lt_open(r, &r->lt, err));
-    return status == STP_OK ? cuda_try_product(r, err) : status;
+    STP_TRY(stp_cuda_result(r, result, "cudaMalloc", err));
+    STP_TRY(
+        stp_cuda_result(r, stp_train_kernels_load(), "loading kernels", err));
+    STP_TRY(stp_cuda_events(r, 0, err));
+    STP_TRY(stp_cuda_lt_open(r, &r->lt, err));
+    return cuda_try_product(r, err);
 }
 
 /* ---- closing ---- */

@@ -352,12 +352,8 @@ enum stp_status stp_cuda_plugin_begin(const char *inner, char replaced_ret[128],
     const char *before = getenv("NCCL_TUNER_PLUGIN");
     Dl_info self;
 
-    if (inner != NULL) {
-        enum stp_status status = plugin_open_inner(inner, err);
-
-        if (status != STP_OK)
-            return status;
-    }
+    if (inner != NULL)
+        STP_TRY(plugin_open_inner(inner, err));
     if (dladdr(&ncclTunerPlugin_v5, &self) == 0)
         return stp_fail(err, STP_ERR_DEVICE, "cannot find this module");
     if (before == NULL || strcmp(before, self.dli_fname) == 0)

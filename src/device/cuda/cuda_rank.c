@@ -196,13 +196,10 @@ static enum stp_status cuda_select_arm(void *self, const struct stp_arm *arm,
                         name, d->info.nccl);
     if (r->number == 0) {
         unsigned setup = STP_CUDA_SETUPS;
-        enum stp_status status =
-            arm->kind == STP_ARM_SETUP
-                ? stp_cuda_setup(d, &arm->setup, &setup, err)
-                : STP_OK;
 
-        if (status != STP_OK)
-            return status;
+        STP_TRY(arm->kind == STP_ARM_SETUP
+                    ? stp_cuda_setup(d, &arm->setup, &setup, err)
+                    : STP_OK);
         stp_cuda_plugin_select(arm);
         d->arm = *arm;
         d->setup = setup;

@@ -173,14 +173,11 @@ static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
                                        struct stp_error *err)
 {
     struct engine *e = self;
-    enum stp_status status;
 
     if (arm->kind == STP_ARM_PLUGIN && e->plugin.nccl == NULL)
         return stp_fail(err, STP_ERR_RANGE,
                         "no tuner plugin: the machine was opened without one");
-    status = mock_find_way(e->machine, arm, &e->program.way, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(mock_find_way(e->machine, arm, &e->program.way, err));
     stp_mock_begin_arm(&e->time, arm);
     e->use_plugin = arm->kind == STP_ARM_PLUGIN;
     stp_arm_tuner_set(arm);
@@ -208,7 +205,6 @@ static enum stp_status mock_add(struct engine *e, const struct stp_work *work,
                                 struct stp_error *err, const char *fmt, ...)
 {
     struct stp_work noted = *work;
-    enum stp_status status;
     struct label *label;
     va_list args;
 
@@ -229,9 +225,7 @@ static enum stp_status mock_add(struct engine *e, const struct stp_work *work,
         e->capacity = n;
     }
     noted.task = e->n_noted;
-    status = mock_note(e, &noted, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(mock_note(e, &noted, err));
     e->computes[e->n_noted] = compute;
     label = &e->labels[e->n_noted++];
     label->range = stp_ranges_now(&e->ranges);
@@ -268,15 +262,12 @@ static enum stp_status mock_product(void *self, unsigned stream,
     const struct stp_gemm *gemm = &p->gemm;
     const bool tf32 = p->tf32 && gemm->type == STP_TYPE_F32;
     struct stp_mock_compute compute;
-    enum stp_status status =
-        tf32 ? stp_mock_gemm_tf32(e->machine, gemm, &compute, err)
-             : stp_mock_gemm(e->machine, gemm, &compute, err);
 
-    return status == STP_OK
-               ? mock_add(e, &work, compute, err, "product %s %u x %u x %u",
-                          tf32 ? "tf32" : stp_type_name(gemm->type), gemm->m,
-                          gemm->n, gemm->k)
-               : status;
+    STP_TRY(tf32 ? stp_mock_gemm_tf32(e->machine, gemm, &compute, err)
+                 : stp_mock_gemm(e->machine, gemm, &compute, err));
+    return mock_add(e, &work, compute, err, "product %s %u x %u x %u",
+                    tf32 ? "tf32" : stp_type_name(gemm->type), gemm->m, gemm->n,
+                    gemm->k);
 }
 
 static enum stp_status mock_cross_entropy(void *self, unsigned stream,
@@ -571,8 +562,8 @@ static enum stp_status mock_begin_round(void *self, unsigned round,
     if (most > 0 &&
         ((round >= n_rounds && !e->info.repeats_rounds) || n_rounds > most))
         return stp_fail(err, STP_ERR_RANGE,
-                        "%u rounds, but machine '%s' has %u",
-                        n_rounds, e->info.machine, e->info.max_rounds);
+                        "%u rounds, but machine '%s' has %u", n_rounds,
+                        e->info.machine, e->info.max_rounds);
     stp_mock_begin_round(&e->time, round, most > 0 ? n_rounds : 0);
     return STP_OK;
 }

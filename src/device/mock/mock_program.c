@@ -211,7 +211,6 @@ static enum stp_status program_price(const struct running *r, size_t at,
             r->p->noted.notes[at + i].is_plain ? 0 : r->p->way);
         bool counted = false;
         double part_us = 0;
-        enum stp_status status;
 
         for (size_t j = 0; j < i; j++)
             counted |= program_runs_as_one(calls, outcomes, i, j);
@@ -220,9 +219,7 @@ static enum stp_status program_price(const struct running *r, size_t at,
         for (size_t j = i + 1; j < n; j++)
             if (program_runs_as_one(calls, outcomes, i, j))
                 run.n_bytes += calls[j].n_bytes;
-        status = program_find_time(r, at, &run, quantile, &part_us);
-        if (status != STP_OK)
-            return status;
+        STP_TRY(program_find_time(r, at, &run, quantile, &part_us));
         *us += part_us;
         if (run.n_bytes > part->run.n_bytes)
             part->run = run;

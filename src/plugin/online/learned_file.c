@@ -259,9 +259,7 @@ enum stp_status stp_learned_save(const char *path,
     /* A device, such as /dev/null, must not be replaced by a file. */
     if (statx(AT_FDCWD, path, 0, STATX_TYPE, &st) == 0 && S_ISCHR(st.stx_mode))
         return STP_OK;
-    status = learned_lock_folder(&job, &lock);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(learned_lock_folder(&job, &lock));
     status = learned_write_temporary(&job);
     if (lock >= 0)
         close(lock);

@@ -163,10 +163,8 @@ static enum stp_status chart_save_text(const struct stp_chart *chart,
                                        struct stp_error *err)
 {
     struct stp_file file;
-    enum stp_status status = stp_file_begin(path, &file, err);
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_file_begin(path, &file, err));
     if (data == NULL)
         fputs(chart->data_text, file.fp);
     else
@@ -321,10 +319,9 @@ enum stp_status stp_chart_save(struct stp_chart *chart,
 {
     FILE *script = NULL;
     struct stp_file file;
-    enum stp_status status = gnuplot_script(&script, err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(gnuplot_script(&script, err));
     status = stp_chart_write(chart, format, script, err);
     STP_THEN(status, stp_file_begin(path, &file, err));
     if (status == STP_OK) {

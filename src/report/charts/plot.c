@@ -280,13 +280,12 @@ enum stp_status stp_plot_make(const struct stp_curves *curves,
     const bool bars = kinds[plot->kind].bars;
     const char *const templates[] = {bars ? stp_bars_gp : stp_lines_gp};
     struct stp_labelled_set set;
-    enum stp_status status =
+    enum stp_status status;
+
+    STP_TRY(
         kinds[plot->kind].study
             ? stp_pick_study(curves, ncclFuncAllReduce, &set, err)
-            : stp_pick_curves(curves, plot->coll, plot->n_curves, &set, err);
-
-    if (status != STP_OK)
-        return status;
+            : stp_pick_curves(curves, plot->coll, plot->n_curves, &set, err));
     status = stp_chart_begin(templates, 1,
                              bars ? "backend\tprocesses\tbytes\tms\tsource"
                                   : "curve\tbytes\tbusbw_gbps\tmedian_us\t"

@@ -468,10 +468,9 @@ enum stp_status stp_study_write(const struct stp_curves *curves,
     struct stp_table t = stp_table_begin(
         text == STP_STUDY_CSV ? STP_TABLE_CSV : STP_TABLE_MARKDOWN);
     struct stp_labelled_set set;
-    enum stp_status status = stp_pick_study(curves, -1, &set, err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_pick_study(curves, -1, &set, err));
     fputs(study_texts[text].above, fp);
     for (size_t i = 0; i < set.n && text != STP_STUDY_ANALYSIS; i++) {
         const struct stp_curve *c = set.all[i].curve;

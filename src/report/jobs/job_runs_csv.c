@@ -102,10 +102,8 @@ enum stp_status stp_job_runs_save(const char *path,
                                   struct stp_error *err)
 {
     struct stp_file file;
-    enum stp_status status = stp_file_begin(path, &file, err);
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_file_begin(path, &file, err));
 
     fprintf(file.fp,
             "# Runs of a job under several arms, to which steptune compare "

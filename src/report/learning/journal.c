@@ -271,9 +271,7 @@ enum stp_status stp_journal_load(const char *path, size_t from,
     if (!S_ISREG(st.st_mode))
         return stp_fail(err, STP_ERR_IO,
                         "no regular file, so it cannot be read again");
-    status = stp_read_file(path, STP_JOURNAL_MAX, &text, &len, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_read_file(path, STP_JOURNAL_MAX, &text, &len, err));
     status = stp_journal_read(text, len, from, lines_ret, err);
     free(text);
     return status;

@@ -59,10 +59,8 @@ enum stp_status stp_measurements_save(const struct stp_dataset *data,
                                       struct stp_error *err)
 {
     struct stp_file file;
-    enum stp_status status = stp_file_begin(path, &file, err);
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_file_begin(path, &file, err));
     stp_measurements_write(data, made_by, file.fp);
     return stp_file_commit(&file, err);
 }
@@ -87,10 +85,8 @@ static enum stp_status measurements_end_row(void *user, void *row,
                                             struct stp_error *err)
 {
     struct reader *r = user;
-    enum stp_status status = stp_measurement_row_finish(&r->row, err);
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_measurement_row_finish(&r->row, err));
     if (stp_dataset_add(&r->data, &r->row.m) != STP_OK)
         return stp_nomem(err);
     return STP_OK;

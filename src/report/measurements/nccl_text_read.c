@@ -766,11 +766,10 @@ static enum stp_status text_read_json(const char *json, size_t json_len,
     unsigned n_lines = 0, n_rows;
     char *text;
     size_t len;
-    enum stp_status status = stp_nccl_json_to_text(json, json_len, &text, &len,
-                                                   &n_rows, settings_ret, err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_nccl_json_to_text(json, json_len, &text, &len, &n_rows,
+                                  settings_ret, err));
     status = text_read_rest(text, len, coll, &log, data,
                             &settings_ret->names_arms, &reason);
     for (size_t i = 0; i < len; i++)
@@ -792,11 +791,9 @@ static enum stp_status text_read_text(const char *text, size_t len, int coll,
     struct stp_nccl_log log;
     char *rest;
     size_t rest_len;
-    enum stp_status status =
-        stp_nccl_log_take(text, len, &rest, &rest_len, &log, err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_nccl_log_take(text, len, &rest, &rest_len, &log, err));
     *settings_ret = log.settings;
     status = text_read_rest(rest, rest_len, coll, &log, data,
                             &settings_ret->names_arms, err);

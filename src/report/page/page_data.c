@@ -73,29 +73,22 @@ static enum stp_status page_read_file(const char *path, int source,
                                       struct stp_error *err)
 {
     const bool iterates = source >= STP_PAGE_ITERATIONS;
-    enum stp_status status;
     size_t len, n;
 
     file->name = stp_base_name(path);
     if (source < STP_PAGE_SWEEP) {
-        status = stp_read_file(path, STP_MAX_FILE, &file->text, &len, err);
-        if (status != STP_OK)
-            return status;
-        status = stp_policy_parse_kind(
+        STP_TRY(stp_read_file(path, STP_MAX_FILE, &file->text, &len, err));
+        STP_TRY(stp_policy_parse_kind(
             source == STP_PAGE_MEMORY_POLICY  ? STP_POLICY_OF_MEMORY
             : source == STP_PAGE_STAGE_POLICY ? STP_POLICY_OF_STAGE
                                               : STP_POLICY_OF_ARMS,
-            file->text, len, &file->rules, err);
-        if (status != STP_OK)
-            return status;
+            file->text, len, &file->rules, err));
         stp_policy_hash_name(file->rules, file->hash);
         stp_policy_mark_read(file->text, len, &file->mark);
         memcpy(file->run, file->mark.run, sizeof(file->run));
         return STP_OK;
     }
-    status = stp_measurements_load_any(path, -1, &file->data, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_measurements_load_any(path, -1, &file->data, err));
     memcpy(file->run, file->data.run, sizeof(file->run));
     if (file->data.n_rows == 0)
         return stp_fail(err, STP_ERR_SYNTAX, "no measurements in it");
@@ -211,13 +204,8 @@ static enum stp_status page_make_panels(struct stp_page_data *data,
         struct stp_compiled *compiled = NULL;
         size_t n = 1;
 
-        if (rules != NULL) {
-            enum stp_status status =
-                stp_policy_compile(rules, &shape, &compiled, err);
-
-            if (status != STP_OK)
-                return status;
-        }
+        if (rules != NULL)
+            STP_TRY(stp_policy_compile(rules, &shape, &compiled, err));
         while (i + n < data->n_rows &&
                stp_point_alike(rows->point, rows[n].point))
             n++;
@@ -446,9 +434,7 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
         if (status != STP_OK)
             return status;
     }
-    status = page_keep_own(sources, data, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(page_keep_own(sources, data, err));
     for (int s = STP_PAGE_SWEEP; s < STP_PAGE_N_SOURCES; s++)
         has_sets |= data->files[s].name != NULL;
     if (!has_sets && data->n_warnings > 0)

@@ -350,7 +350,6 @@ static enum stp_status view_file(const struct stp_page_file *set,
     unsigned min = UINT32_MAX, max = 0;
     struct stp_source_count count = {0};
     struct stp_steadiness s;
-    enum stp_status status;
 
     cJSON_AddStringToObject(file, "contents", contents);
     cJSON_AddStringToObject(file, "file", set->name);
@@ -378,9 +377,7 @@ static enum stp_status view_file(const struct stp_page_file *set,
         stp_json_number(file, "n_workloads", (double)steps->n_settings);
         return STP_OK;
     }
-    status = stp_steadiness_of(&set->comparisons, &set->comparisons, &s, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_steadiness_of(&set->comparisons, &set->comparisons, &s, err));
     if (s.max_rounds == 1)
         s.spread = NAN; /* one round has none */
     view_count(file, "n_rounds", s.min_rounds, s.max_rounds, "round");

@@ -187,13 +187,10 @@ enum stp_status stp_print_steadiness(const struct stp_comparisons *comparisons,
 {
     struct stp_steadiness steadiness;
     struct stp_paragraph paragraph;
-    enum stp_status status;
 
     if (comparisons->n_points == 0)
         return STP_OK;
-    status = stp_steadiness_of(comparisons, comparisons, &steadiness, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_steadiness_of(comparisons, comparisons, &steadiness, err));
     stp_steadiness_write(&steadiness, stp_paragraph_begin(&paragraph, fp));
     stp_paragraph_end(&paragraph);
     return STP_OK;

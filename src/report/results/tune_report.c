@@ -67,12 +67,9 @@ tune_report_write_verdicts(const struct stp_tune_report *r,
                            const struct stp_comparisons *verdicts,
                            const char *heading, FILE *fp, struct stp_error *err)
 {
-    enum stp_status status;
-
     fprintf(fp, "%s\n\n", heading);
-    status = stp_print_verdicts(r->info, verdicts, STP_VERDICTS_ALL, fp, err);
-    STP_THEN(status, stp_print_steadiness(verdicts, fp, err));
-    return status;
+    STP_TRY(stp_print_verdicts(r->info, verdicts, STP_VERDICTS_ALL, fp, err));
+    return stp_print_steadiness(verdicts, fp, err);
 }
 
 /* Why the policy for overlap has no rule. */
@@ -206,10 +203,9 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
     const struct stp_regret regret =
         stp_policy_regret(report->sweep, report->derived);
     struct stp_file file;
-    enum stp_status status = stp_file_begin(path, &file, err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_file_begin(path, &file, err));
     fprintf(
         file.fp,
         "Steptune: %s\n%s\nrun %s, policy hash %s\n\n"

@@ -115,15 +115,12 @@ static enum stp_status why_print_kernels(const struct stp_why *why, FILE *fp,
                                          struct stp_error *err)
 {
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
-    enum stp_status status;
 
     if (why->n_kernels == 0)
         return STP_OK;
     fprintf(fp, "\nIn symmetric windows NCCL compares these, too:\n\n");
     why_put_kernels(why, &t);
-    status = stp_table_end(&t, fp, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_table_end(&t, fp, err));
     fprintf(fp, "\nWith the plugin, both buffers in windows where it says "
                 "so:\n\n");
     why_put_cases(why, &t);

@@ -106,11 +106,8 @@ static enum stp_status train_chart_add(struct stp_train_charts *charts,
 {
     const struct stp_train_view view = stp_train_view_of(runs, size);
     struct stp_train_points points;
-    enum stp_status status =
-        stp_train_points_find(&view, &kinds[kind].points, &points, err);
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_train_points_find(&view, &kinds[kind].points, &points, err));
     charts->all[charts->n++] = (struct stp_train_chart){
         kind, size, points.n > 0 ? NULL : kinds[kind].without};
     stp_train_points_free(&points);
@@ -686,11 +683,10 @@ enum stp_status stp_train_chart_make(const struct stp_train_runs *runs,
                               .chart = chart_ret,
                               .unit = 1};
     const char *const templates[] = {stp_train_page_gp, page.kind->template};
-    enum stp_status status = stp_train_points_find(
-        &page.view, &page.kind->points, &page.points, err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_train_points_find(&page.view, &page.kind->points, &page.points,
+                                  err));
     status = stp_chart_begin(templates, 2, page.kind->columns, page.chart, err);
     if (status == STP_OK)
         page_write(&page, title);

@@ -401,11 +401,9 @@ enum stp_status stp_train_read(const char *path,
 {
     char *text;
     size_t len;
-    enum stp_status status =
-        stp_read_file(path, TRAIN_FILE_MAX, &text, &len, err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_read_file(path, TRAIN_FILE_MAX, &text, &len, err));
     status = stp_train_read_json(text, len, runs_ret, err);
     free(text);
     return status;
