@@ -188,52 +188,45 @@ typedef struct {
     ncclResult_t (*finalize)(void *context);
 } ncclProfiler_v5_t;
 
-static_assert(sizeof(ncclProfiler_v4_t) == 48, "ncclProfiler_v4_t");
-static_assert(sizeof(ncclProfiler_v5_t) == 48, "ncclProfiler_v5_t");
-static_assert(sizeof(ncclProfilerEvent_t) == 136, "ncclProfilerEvent_t");
-static_assert(sizeof(ncclProfilerStateArgs_t) == 8, "ncclProfilerStateArgs_t");
-static_assert(offsetof(ncclProfilerEvent_t, parentObj) == 8, "parent");
-static_assert(offsetof(ncclProfilerEvent_t, rank) == 16, "rank");
-static_assert(offsetof(ncclProfilerEvent_t, groupApi.groupDepth) == 28,
-              "depth");
-static_assert(offsetof(ncclProfilerEvent_t, collApi.func) == 24, "func");
-static_assert(offsetof(ncclProfilerEvent_t, collApi.count) == 32, "count");
-static_assert(offsetof(ncclProfilerEvent_t, collApi.datatype) == 40, "type");
-static_assert(offsetof(ncclProfilerEvent_t, collApi.root) == 48, "root");
-static_assert(offsetof(ncclProfilerEvent_t, collApi.stream) == 56, "stream");
-static_assert(offsetof(ncclProfilerEvent_t, collApi.graphCaptured) == 64,
-              "captured");
-static_assert(offsetof(ncclProfilerEvent_t, coll.seqNumber) == 24, "number");
-static_assert(offsetof(ncclProfilerEvent_t, coll.func) == 32, "func");
-static_assert(offsetof(ncclProfilerEvent_t, coll.count) == 56, "count");
-static_assert(offsetof(ncclProfilerEvent_t, coll.root) == 64, "root");
-static_assert(offsetof(ncclProfilerEvent_t, coll.datatype) == 72, "type");
-static_assert(offsetof(ncclProfilerEvent_t, coll.nChannels) == 80, "channels");
-static_assert(offsetof(ncclProfilerEvent_t, coll.nWarps) == 81, "warps");
-static_assert(offsetof(ncclProfilerEvent_t, coll.algo) == 88, "algo");
-static_assert(offsetof(ncclProfilerEvent_t, coll.proto) == 96, "proto");
-static_assert(offsetof(ncclProfilerEvent_t, coll.parentGroup) == 104, "group");
-static_assert(offsetof(ncclProfilerEvent_t, coll.kernelVariant) == 112,
-              "variant");
-static_assert(offsetof(ncclProfilerEvent_t, coll.isSymColl) == 120,
-              "symmetric");
-static_assert(offsetof(ncclProfilerEvent_t, coll.userTag) == 128, "tag");
-static_assert(offsetof(ncclProfilerEvent_t, kernelCh.channelId) == 24,
-              "channel");
-static_assert(offsetof(ncclProfilerEvent_t, kernelCh.pTimer) == 32, "timer");
-static_assert(offsetof(ncclProfilerEvent_t, kernelPhase.phaseId) == 25,
-              "phase");
-static_assert(offsetof(ncclProfilerEvent_t, kernelPhase.phaseName) == 32,
-              "phase's name");
-static_assert(offsetof(ncclProfilerEvent_t, kernelPhase.pTimer) == 40,
-              "phase's timer");
-static_assert(offsetof(ncclProfilerEvent_t, ceColl.count) == 56, "count");
-static_assert(offsetof(ncclProfilerEvent_t, ceColl.datatype) == 72, "type");
-static_assert(offsetof(ncclProfilerEvent_t, ceColl.syncStrategy) == 80,
-              "strategy");
-static_assert(offsetof(ncclProfilerEvent_t, ceColl.ceSeqNum) == 100, "number");
-static_assert(offsetof(ncclProfilerEvent_t, ceColl.stream) == 104, "stream");
-static_assert(offsetof(ncclProfilerEvent_t, ceColl.userTag) == 112, "tag");
+NCCL_ABI_SIZE(ncclProfiler_v4_t, 48);
+NCCL_ABI_SIZE(ncclProfiler_v5_t, 48);
+NCCL_ABI_SIZE(ncclProfilerEvent_t, 136);
+NCCL_ABI_SIZE(ncclProfilerStateArgs_t, 8);
+#define NCCL_ABI_EVENT_AT(member, offset)                                      \
+    NCCL_ABI_AT(ncclProfilerEvent_t, member, offset)
+NCCL_ABI_EVENT_AT(parentObj, 8);
+NCCL_ABI_EVENT_AT(rank, 16);
+NCCL_ABI_EVENT_AT(groupApi.groupDepth, 28);
+NCCL_ABI_EVENT_AT(collApi.func, 24);
+NCCL_ABI_EVENT_AT(collApi.count, 32);
+NCCL_ABI_EVENT_AT(collApi.datatype, 40);
+NCCL_ABI_EVENT_AT(collApi.root, 48);
+NCCL_ABI_EVENT_AT(collApi.stream, 56);
+NCCL_ABI_EVENT_AT(collApi.graphCaptured, 64);
+NCCL_ABI_EVENT_AT(coll.seqNumber, 24);
+NCCL_ABI_EVENT_AT(coll.func, 32);
+NCCL_ABI_EVENT_AT(coll.count, 56);
+NCCL_ABI_EVENT_AT(coll.root, 64);
+NCCL_ABI_EVENT_AT(coll.datatype, 72);
+NCCL_ABI_EVENT_AT(coll.nChannels, 80);
+NCCL_ABI_EVENT_AT(coll.nWarps, 81);
+NCCL_ABI_EVENT_AT(coll.algo, 88);
+NCCL_ABI_EVENT_AT(coll.proto, 96);
+NCCL_ABI_EVENT_AT(coll.parentGroup, 104);
+NCCL_ABI_EVENT_AT(coll.kernelVariant, 112);
+NCCL_ABI_EVENT_AT(coll.isSymColl, 120);
+NCCL_ABI_EVENT_AT(coll.userTag, 128);
+NCCL_ABI_EVENT_AT(kernelCh.channelId, 24);
+NCCL_ABI_EVENT_AT(kernelCh.pTimer, 32);
+NCCL_ABI_EVENT_AT(kernelPhase.phaseId, 25);
+NCCL_ABI_EVENT_AT(kernelPhase.phaseName, 32);
+NCCL_ABI_EVENT_AT(kernelPhase.pTimer, 40);
+NCCL_ABI_EVENT_AT(ceColl.count, 56);
+NCCL_ABI_EVENT_AT(ceColl.datatype, 72);
+NCCL_ABI_EVENT_AT(ceColl.syncStrategy, 80);
+NCCL_ABI_EVENT_AT(ceColl.ceSeqNum, 100);
+NCCL_ABI_EVENT_AT(ceColl.stream, 104);
+NCCL_ABI_EVENT_AT(ceColl.userTag, 112);
 
 #ifdef __cplusplus
 }

@@ -139,102 +139,94 @@ enum {
 };
 
 /* The constants of NCCL's cost model: latencies in microseconds, bandwidths in
- * GB/s.  Handed to init filled in; what init writes, NCCL then uses. */
+ * GB/s.  Handed to init filled in; what init writes, NCCL then uses.  Those of
+ * v7 have a row for Rubin. */
+#define NCCL_ABI_CONSTANTS(n_compcaps)                                         \
+    double baseLatencies[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];             \
+    double hwLatencies[NCCL_NUM_HW_LINKS][NCCL_NUM_ALGORITHMS]                 \
+                      [NCCL_NUM_PROTOCOLS];                                    \
+    double llMaxBws[n_compcaps][NCCL_NUM_TUNING_SCALES];                       \
+    double perChMaxRingLL128Bws[n_compcaps][NCCL_NUM_TUNING_SCALES];           \
+    double perChMaxTreeLL128Bws[n_compcaps][NCCL_NUM_TUNING_SCALES];           \
+    double perChMaxTreeBws[n_compcaps][NCCL_NUM_TUNING_SCALES];                \
+    double perChMaxNVLSTreeBws[n_compcaps][NCCL_NUM_TUNING_SCALES];
+
 typedef struct {
-    double baseLatencies[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
-    double hwLatencies[NCCL_NUM_HW_LINKS][NCCL_NUM_ALGORITHMS]
-                      [NCCL_NUM_PROTOCOLS];
-    double llMaxBws[NCCL_NUM_COMPCAPS_V5][NCCL_NUM_TUNING_SCALES];
-    double perChMaxRingLL128Bws[NCCL_NUM_COMPCAPS_V5][NCCL_NUM_TUNING_SCALES];
-    double perChMaxTreeLL128Bws[NCCL_NUM_COMPCAPS_V5][NCCL_NUM_TUNING_SCALES];
-    double perChMaxTreeBws[NCCL_NUM_COMPCAPS_V5][NCCL_NUM_TUNING_SCALES];
-    double perChMaxNVLSTreeBws[NCCL_NUM_COMPCAPS_V5][NCCL_NUM_TUNING_SCALES];
+    NCCL_ABI_CONSTANTS(NCCL_NUM_COMPCAPS_V5)
 } ncclTunerConstants_v5_t;
 
-/* The constants of v7 have a row for Rubin. */
 typedef struct {
-    double baseLatencies[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
-    double hwLatencies[NCCL_NUM_HW_LINKS][NCCL_NUM_ALGORITHMS]
-                      [NCCL_NUM_PROTOCOLS];
-    double llMaxBws[NCCL_NUM_COMPCAPS][NCCL_NUM_TUNING_SCALES];
-    double perChMaxRingLL128Bws[NCCL_NUM_COMPCAPS][NCCL_NUM_TUNING_SCALES];
-    double perChMaxTreeLL128Bws[NCCL_NUM_COMPCAPS][NCCL_NUM_TUNING_SCALES];
-    double perChMaxTreeBws[NCCL_NUM_COMPCAPS][NCCL_NUM_TUNING_SCALES];
-    double perChMaxNVLSTreeBws[NCCL_NUM_COMPCAPS][NCCL_NUM_TUNING_SCALES];
+    NCCL_ABI_CONSTANTS(NCCL_NUM_COMPCAPS)
 } ncclTunerConstants_v7_t;
 
-/*
- * v2 has no cost table: the plugin names one pair, or leaves both -1.  NCCL
- * takes the pair if it has not ruled it out.
- */
+/* Functions of several versions. */
+typedef ncclResult_t ncclTunerInit_v2_t(size_t nRanks, size_t nNodes,
+                                        ncclDebugLogger_t logFunction,
+                                        void **context);
+typedef ncclResult_t ncclTunerInit_v5_t(void **context, uint64_t commId,
+                                        size_t nRanks, size_t nNodes,
+                                        ncclDebugLogger_t logFunction,
+                                        ncclNvlDomainInfo_v5_t *nvlDomainInfo,
+                                        ncclTunerConstants_v5_t *constants);
+typedef ncclResult_t
+ncclTunerGetCollInfo_v4_t(void *context, ncclFunc_t collType, size_t nBytes,
+                          int numPipeOps, float **collCostTable, int numAlgo,
+                          int numProto, int regBuff, int *nChannels);
+typedef ncclResult_t ncclTunerGetChunkSize_v6_t(void *context,
+                                                ncclFunc_t collType,
+                                                size_t nBytes, int algorithm,
+                                                int protocol, int nChannels,
+                                                size_t *chunkSize);
+typedef ncclResult_t ncclTunerEnd_t(void *context);
+
+/* v2 has no cost table: the plugin names one pair, or leaves both -1.  NCCL
+ * takes the pair if it has not ruled it out. */
 typedef struct {
     const char *name;
-    ncclResult_t (*init)(size_t nRanks, size_t nNodes,
-                         ncclDebugLogger_t logFunction, void **context);
+    ncclTunerInit_v2_t *init;
     ncclResult_t (*getCollInfo)(void *context, ncclFunc_t collType,
                                 size_t nBytes, int collNetSupport,
                                 int nvlsSupport, int numPipeOps, int *algorithm,
                                 int *protocol, int *nChannels);
-    ncclResult_t (*destroy)(void *context);
+    ncclTunerEnd_t *destroy;
 } ncclTuner_v2_t;
 
 /* v3: the cost table. */
 typedef struct {
     const char *name;
-    ncclResult_t (*init)(size_t nRanks, size_t nNodes,
-                         ncclDebugLogger_t logFunction, void **context);
+    ncclTunerInit_v2_t *init;
     ncclResult_t (*getCollInfo)(void *context, ncclFunc_t collType,
                                 size_t nBytes, int numPipeOps,
                                 float **collCostTable, int numAlgo,
                                 int numProto, int *nChannels);
-    ncclResult_t (*destroy)(void *context);
+    ncclTunerEnd_t *destroy;
 } ncclTuner_v3_t;
 
 /* v4: regBuff, which may differ from rank to rank. */
 typedef struct {
     const char *name;
-    ncclResult_t (*init)(size_t nRanks, size_t nNodes,
-                         ncclDebugLogger_t logFunction, void **context);
-    ncclResult_t (*getCollInfo)(void *context, ncclFunc_t collType,
-                                size_t nBytes, int numPipeOps,
-                                float **collCostTable, int numAlgo,
-                                int numProto, int regBuff, int *nChannels);
-    ncclResult_t (*destroy)(void *context);
+    ncclTunerInit_v2_t *init;
+    ncclTunerGetCollInfo_v4_t *getCollInfo;
+    ncclTunerEnd_t *destroy;
 } ncclTuner_v4_t;
 
 /* v5: commId, NVLink domains, constants; the context comes first in init. */
 typedef struct {
     const char *name;
-    ncclResult_t (*init)(void **context, uint64_t commId, size_t nRanks,
-                         size_t nNodes, ncclDebugLogger_t logFunction,
-                         ncclNvlDomainInfo_v5_t *nvlDomainInfo,
-                         ncclTunerConstants_v5_t *constants);
-    ncclResult_t (*getCollInfo)(void *context, ncclFunc_t collType,
-                                size_t nBytes, int numPipeOps,
-                                float **collCostTable, int numAlgo,
-                                int numProto, int regBuff, int *nChannels);
-    ncclResult_t (*finalize)(void *context);
+    ncclTunerInit_v5_t *init;
+    ncclTunerGetCollInfo_v4_t *getCollInfo;
+    ncclTunerEnd_t *finalize;
 } ncclTuner_v5_t;
 
-/*
- * v6: getChunkSize, which may be NULL.  Asked while a collective is scheduled,
+/* v6: getChunkSize, which may be NULL.  Asked while a collective is scheduled,
  * after getCollInfo, once for each kind of channel; nBytes is the part that one
- * channel moves, *chunkSize NCCL's own choice in bytes.
- */
+ * channel moves, *chunkSize NCCL's own choice in bytes. */
 typedef struct {
     const char *name;
-    ncclResult_t (*init)(void **context, uint64_t commId, size_t nRanks,
-                         size_t nNodes, ncclDebugLogger_t logFunction,
-                         ncclNvlDomainInfo_v5_t *nvlDomainInfo,
-                         ncclTunerConstants_v5_t *constants);
-    ncclResult_t (*getCollInfo)(void *context, ncclFunc_t collType,
-                                size_t nBytes, int numPipeOps,
-                                float **collCostTable, int numAlgo,
-                                int numProto, int regBuff, int *nChannels);
-    ncclResult_t (*finalize)(void *context);
-    ncclResult_t (*getChunkSize)(void *context, ncclFunc_t collType,
-                                 size_t nBytes, int algorithm, int protocol,
-                                 int nChannels, size_t *chunkSize);
+    ncclTunerInit_v5_t *init;
+    ncclTunerGetCollInfo_v4_t *getCollInfo;
+    ncclTunerEnd_t *finalize;
+    ncclTunerGetChunkSize_v6_t *getChunkSize;
 } ncclTuner_v6_t;
 
 /* v7, from NCCL 2.32.6 on: v6 with the constants of v7. */
@@ -244,14 +236,9 @@ typedef struct {
                          size_t nNodes, ncclDebugLogger_t logFunction,
                          ncclNvlDomainInfo_v5_t *nvlDomainInfo,
                          ncclTunerConstants_v7_t *constants);
-    ncclResult_t (*getCollInfo)(void *context, ncclFunc_t collType,
-                                size_t nBytes, int numPipeOps,
-                                float **collCostTable, int numAlgo,
-                                int numProto, int regBuff, int *nChannels);
-    ncclResult_t (*finalize)(void *context);
-    ncclResult_t (*getChunkSize)(void *context, ncclFunc_t collType,
-                                 size_t nBytes, int algorithm, int protocol,
-                                 int nChannels, size_t *chunkSize);
+    ncclTunerGetCollInfo_v4_t *getCollInfo;
+    ncclTunerEnd_t *finalize;
+    ncclTunerGetChunkSize_v6_t *getChunkSize;
 } ncclTuner_v7_t;
 
 /* ---- what NCCL was compiled to ---- */
@@ -269,60 +256,31 @@ NCCL_ABI_AT(ncclNvlDomainInfo_v5_t, nNvlDomains, 0);
 NCCL_ABI_AT(ncclNvlDomainInfo_v5_t, minRanksPerNvlDomain, 4);
 NCCL_ABI_AT(ncclNvlDomainInfo_v5_t, maxRanksPerNvlDomain, 8);
 
-NCCL_ABI_SIZE(ncclTunerConstants_v5_t, 1152);
-NCCL_ABI_AT(ncclTunerConstants_v5_t, baseLatencies, 0);
-NCCL_ABI_AT(ncclTunerConstants_v5_t, hwLatencies, 168);
-NCCL_ABI_AT(ncclTunerConstants_v5_t, llMaxBws, 672);
-NCCL_ABI_AT(ncclTunerConstants_v5_t, perChMaxRingLL128Bws, 768);
-NCCL_ABI_AT(ncclTunerConstants_v5_t, perChMaxTreeLL128Bws, 864);
-NCCL_ABI_AT(ncclTunerConstants_v5_t, perChMaxTreeBws, 960);
-NCCL_ABI_AT(ncclTunerConstants_v5_t, perChMaxNVLSTreeBws, 1056);
+#define NCCL_ABI_CONSTANTS_AT(type, row_size)                                  \
+    NCCL_ABI_AT(type, baseLatencies, 0);                                       \
+    NCCL_ABI_AT(type, hwLatencies, 168);                                       \
+    NCCL_ABI_AT(type, llMaxBws, 672);                                          \
+    NCCL_ABI_AT(type, perChMaxRingLL128Bws, 672 + (row_size));                 \
+    NCCL_ABI_AT(type, perChMaxTreeLL128Bws, 672 + 2 * (row_size));             \
+    NCCL_ABI_AT(type, perChMaxTreeBws, 672 + 3 * (row_size));                  \
+    NCCL_ABI_AT(type, perChMaxNVLSTreeBws, 672 + 4 * (row_size));              \
+    NCCL_ABI_SIZE(type, 672 + 5 * (row_size))
+NCCL_ABI_CONSTANTS_AT(ncclTunerConstants_v5_t, 96);
+NCCL_ABI_CONSTANTS_AT(ncclTunerConstants_v7_t, 120);
 
-NCCL_ABI_SIZE(ncclTunerConstants_v7_t, 1272);
-NCCL_ABI_AT(ncclTunerConstants_v7_t, baseLatencies, 0);
-NCCL_ABI_AT(ncclTunerConstants_v7_t, hwLatencies, 168);
-NCCL_ABI_AT(ncclTunerConstants_v7_t, llMaxBws, 672);
-NCCL_ABI_AT(ncclTunerConstants_v7_t, perChMaxRingLL128Bws, 792);
-NCCL_ABI_AT(ncclTunerConstants_v7_t, perChMaxTreeLL128Bws, 912);
-NCCL_ABI_AT(ncclTunerConstants_v7_t, perChMaxTreeBws, 1032);
-NCCL_ABI_AT(ncclTunerConstants_v7_t, perChMaxNVLSTreeBws, 1152);
-
-NCCL_ABI_SIZE(ncclTuner_v2_t, 32);
-NCCL_ABI_AT(ncclTuner_v2_t, name, 0);
-NCCL_ABI_AT(ncclTuner_v2_t, init, 8);
-NCCL_ABI_AT(ncclTuner_v2_t, getCollInfo, 16);
-NCCL_ABI_AT(ncclTuner_v2_t, destroy, 24);
-
-NCCL_ABI_SIZE(ncclTuner_v3_t, 32);
-NCCL_ABI_AT(ncclTuner_v3_t, name, 0);
-NCCL_ABI_AT(ncclTuner_v3_t, init, 8);
-NCCL_ABI_AT(ncclTuner_v3_t, getCollInfo, 16);
-NCCL_ABI_AT(ncclTuner_v3_t, destroy, 24);
-
-NCCL_ABI_SIZE(ncclTuner_v4_t, 32);
-NCCL_ABI_AT(ncclTuner_v4_t, name, 0);
-NCCL_ABI_AT(ncclTuner_v4_t, init, 8);
-NCCL_ABI_AT(ncclTuner_v4_t, getCollInfo, 16);
-NCCL_ABI_AT(ncclTuner_v4_t, destroy, 24);
-
-NCCL_ABI_SIZE(ncclTuner_v5_t, 32);
-NCCL_ABI_AT(ncclTuner_v5_t, name, 0);
-NCCL_ABI_AT(ncclTuner_v5_t, init, 8);
-NCCL_ABI_AT(ncclTuner_v5_t, getCollInfo, 16);
-NCCL_ABI_AT(ncclTuner_v5_t, finalize, 24);
-
-NCCL_ABI_SIZE(ncclTuner_v6_t, 40);
-NCCL_ABI_AT(ncclTuner_v6_t, name, 0);
-NCCL_ABI_AT(ncclTuner_v6_t, init, 8);
-NCCL_ABI_AT(ncclTuner_v6_t, getCollInfo, 16);
-NCCL_ABI_AT(ncclTuner_v6_t, finalize, 24);
+#define NCCL_ABI_TUNER_AT(type, end, size)                                     \
+    NCCL_ABI_AT(type, name, 0);                                                \
+    NCCL_ABI_AT(type, init, 8);                                                \
+    NCCL_ABI_AT(type, getCollInfo, 16);                                        \
+    NCCL_ABI_AT(type, end, 24);                                                \
+    NCCL_ABI_SIZE(type, size)
+NCCL_ABI_TUNER_AT(ncclTuner_v2_t, destroy, 32);
+NCCL_ABI_TUNER_AT(ncclTuner_v3_t, destroy, 32);
+NCCL_ABI_TUNER_AT(ncclTuner_v4_t, destroy, 32);
+NCCL_ABI_TUNER_AT(ncclTuner_v5_t, finalize, 32);
+NCCL_ABI_TUNER_AT(ncclTuner_v6_t, finalize, 40);
+NCCL_ABI_TUNER_AT(ncclTuner_v7_t, finalize, 40);
 NCCL_ABI_AT(ncclTuner_v6_t, getChunkSize, 32);
-
-NCCL_ABI_SIZE(ncclTuner_v7_t, 40);
-NCCL_ABI_AT(ncclTuner_v7_t, name, 0);
-NCCL_ABI_AT(ncclTuner_v7_t, init, 8);
-NCCL_ABI_AT(ncclTuner_v7_t, getCollInfo, 16);
-NCCL_ABI_AT(ncclTuner_v7_t, finalize, 24);
 NCCL_ABI_AT(ncclTuner_v7_t, getChunkSize, 32);
 
 /* ---- the constants of v5 and v7 ---- */

@@ -484,45 +484,16 @@ EXPORT const ncclTuner_v6_t ncclTunerPlugin_v6;
 EXPORT const ncclTuner_v7_t ncclTunerPlugin_v7;
 
 const ncclTuner_v2_t ncclTunerPlugin_v2 = {
-    .name = STP_TUNER_NAME,
-    .init = tuner_init_v2,
-    .getCollInfo = tuner_get_coll_info_v2,
-    .destroy = tuner_finalize,
-};
-
+    STP_TUNER_NAME, tuner_init_v2, tuner_get_coll_info_v2, tuner_finalize};
 const ncclTuner_v3_t ncclTunerPlugin_v3 = {
-    .name = STP_TUNER_NAME,
-    .init = tuner_init_v2,
-    .getCollInfo = tuner_get_coll_info_v3,
-    .destroy = tuner_finalize,
-};
-
+    STP_TUNER_NAME, tuner_init_v2, tuner_get_coll_info_v3, tuner_finalize};
 const ncclTuner_v4_t ncclTunerPlugin_v4 = {
-    .name = STP_TUNER_NAME,
-    .init = tuner_init_v2,
-    .getCollInfo = tuner_get_coll_info_v4,
-    .destroy = tuner_finalize,
-};
-
+    STP_TUNER_NAME, tuner_init_v2, tuner_get_coll_info_v4, tuner_finalize};
 const ncclTuner_v5_t ncclTunerPlugin_v5 = {
-    .name = STP_TUNER_NAME,
-    .init = tuner_init_v5,
-    .getCollInfo = tuner_get_coll_info_v4,
-    .finalize = tuner_finalize,
-};
-
+    STP_TUNER_NAME, tuner_init_v5, tuner_get_coll_info_v4, tuner_finalize};
 const ncclTuner_v6_t ncclTunerPlugin_v6 = {
-    .name = STP_TUNER_NAME,
-    .init = tuner_init_v6,
-    .getCollInfo = tuner_get_coll_info_v4,
-    .finalize = tuner_finalize,
-    .getChunkSize = tuner_get_chunk_size_v6,
-};
-
+    STP_TUNER_NAME, tuner_init_v6, tuner_get_coll_info_v4, tuner_finalize,
+    tuner_get_chunk_size_v6};
 const ncclTuner_v7_t ncclTunerPlugin_v7 = {
-    .name = STP_TUNER_NAME,
-    .init = tuner_init_v7,
-    .getCollInfo = tuner_get_coll_info_v4,
-    .finalize = tuner_finalize,
-    .getChunkSize = tuner_get_chunk_size_v6,
-};
+    STP_TUNER_NAME, tuner_init_v7, tuner_get_coll_info_v4, tuner_finalize,
+    tuner_get_chunk_size_v6};
