@@ -46,7 +46,8 @@ enum { CALL_WAIT_MS = 100 };
 enum { WHY_TEXT = 512 };
 
 #define LOG(log, level, ...)                                                   \
-    stp_log(log, level, "tuner_abi.c", __LINE__, __VA_ARGS__)
+    stp_log(log, level, "tuner_abi.c", __LINE__,                               \
+            STP_TUNER_NAME ": " __VA_ARGS__)
 
 /* ---- all versions ---- */
 
@@ -68,8 +69,8 @@ static void tuner_step_aside(struct context *ctx, const char *why)
     ctx->backend = NULL;
     tuner_note(ctx, true, why);
     if (!ctx->has_warned)
-        LOG(ctx->log, NCCL_LOG_WARN, "%s: %s; stepping aside, NCCL tunes alone",
-            STP_TUNER_NAME, why);
+        LOG(ctx->log, NCCL_LOG_WARN, "%s; stepping aside, NCCL tunes alone",
+            why);
     ctx->has_warned = true;
 }
 
@@ -153,7 +154,7 @@ static void tuner_join(struct context *ctx, const struct stp_comm_info *info,
         snprintf(why, sizeof(why),
                  "cannot be compared with the other ranks: %s", err.text);
         if (settings->agree == STP_AGREE_ASSUME)
-            LOG(ctx->log, NCCL_LOG_INFO, "%s: %s", STP_TUNER_NAME, why);
+            LOG(ctx->log, NCCL_LOG_INFO, "%s", why);
         else
             tuner_step_aside(ctx, why);
         return;
@@ -165,8 +166,7 @@ static void tuner_join(struct context *ctx, const struct stp_comm_info *info,
                          NULL, &err) == STP_OK)
         return;
     /* Without a thread this host says only that all must step aside. */
-    LOG(ctx->log, NCCL_LOG_INFO, "%s: this host cannot be compared: %s",
-        STP_TUNER_NAME, err.text);
+    LOG(ctx->log, NCCL_LOG_INFO, "this host cannot be compared: %s", err.text);
     ctx->agreement->ops->cancel_hosts(ctx->agreement);
     tuner_compare_hosts(ctx->agreement);
 }
@@ -179,25 +179,23 @@ static void tuner_describe(struct context *ctx,
     char text[STP_PATH_SIZE + 128];
 
     stp_backend_describe(ctx->backend, text, sizeof(text));
-    LOG(ctx->log, NCCL_LOG_INFO, "%s: %zu ranks on %zu nodes: %s",
-        STP_TUNER_NAME, info->shape.n_ranks, info->shape.n_nodes, text);
+    LOG(ctx->log, NCCL_LOG_INFO, "%zu ranks on %zu nodes: %s",
+        info->shape.n_ranks, info->shape.n_nodes, text);
     tuner_note(ctx, false, text);
     if (info->comm_id == 0)
         LOG(ctx->log, NCCL_LOG_INFO,
-            "%s: this NCCL names no communicator to a tuner (2.28 does), so "
-            "ranks cannot compare their policies: all must hold the same",
-            STP_TUNER_NAME);
+            "this NCCL names no communicator to a tuner (2.28 does), so ranks "
+            "cannot compare their policies: all must hold the same");
     if (info->shape.gpu == NULL && info->shape.n_nodes > 1)
         LOG(ctx->log, NCCL_LOG_INFO,
-            "%s: rules that name a GPU do not apply: hosts that do not meet in "
-            "a store (STEPTUNE_AGREE) cannot know that all have the same",
-            STP_TUNER_NAME);
+            "rules that name a GPU do not apply: hosts that do not meet in a "
+            "store (STEPTUNE_AGREE) cannot know that all have the same");
     if (line != 0 && info->shape.n_ranks > 1)
         LOG(ctx->log, NCCL_LOG_WARN,
-            "%s: line %u of the policy depends on regBuff, which each rank "
-            "sees for its own buffers: the job hangs if some ranks register "
-            "their buffers and others do not",
-            STP_TUNER_NAME, line);
+            "line %u of the policy depends on regBuff, which each rank sees "
+            "for its own buffers: the job hangs if some ranks register their "
+            "buffers and others do not",
+            line);
 }
 
 static void tuner_open(struct context *ctx, int version,
@@ -214,8 +212,8 @@ static void tuner_open(struct context *ctx, int version,
         stp_ledger_begin(ctx->ledger, (uint32_t)getpid(), info->comm_id,
                          &info->shape);
     else if (settings.ledger[0] != '\0')
-        LOG(ctx->log, NCCL_LOG_INFO, "%s: no ledger of decisions: %s",
-            STP_TUNER_NAME, no_ledger.text);
+        LOG(ctx->log, NCCL_LOG_INFO, "no ledger of decisions: %s",
+            no_ledger.text);
     if (info->shape.n_nodes == 1 && settings.agree == STP_AGREE_STORE)
         settings.agree = STP_AGREE_HOST; /* which is all of them */
     /* Ranks on different nodes that are not compared cannot know each other's
@@ -243,8 +241,8 @@ static void tuner_open(struct context *ctx, int version,
     for (const struct stp_gone *gone = NULL;
          (ctx->agreement == NULL || ctx->agreement->observes) &&
          (gone = stp_next_gone_setting(gone)) != NULL;)
-        LOG(ctx->log, NCCL_LOG_WARN, "%s: %s is no longer read: %s",
-            STP_TUNER_NAME, gone->name, gone->instead);
+        LOG(ctx->log, NCCL_LOG_WARN, "%s is no longer read: %s", gone->name,
+            gone->instead);
     if (ctx->backend != NULL) {
         stp_backend_join(ctx->backend, ctx->agreement);
         tuner_describe(ctx, info);
@@ -265,8 +263,7 @@ static ncclResult_t tuner_init(int version, void **context, uint64_t comm_id,
     *context = ctx;
     if (ctx == NULL) {
         LOG(log, NCCL_LOG_WARN,
-            "%s: out of memory; stepping aside, NCCL tunes alone",
-            STP_TUNER_NAME);
+            "out of memory; stepping aside, NCCL tunes alone");
         return ncclSuccess;
     }
     ctx->log = log;

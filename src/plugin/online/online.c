@@ -61,7 +61,8 @@ struct stp_backend {
 };
 
 #define LOG(b, level, ...)                                                     \
-    stp_log((b)->log, level, "online.c", __LINE__, __VA_ARGS__)
+    stp_log((b)->log, level, "online.c", __LINE__,                             \
+            STP_TUNER_NAME ": " __VA_ARGS__)
 
 static bool online_logs_first(struct stp_backend *b, enum message message)
 {
@@ -94,39 +95,37 @@ static void online_log_event(const struct stp_backend *b,
     switch (e->kind) {
     case STP_LEARN_SETTLED:
         LOG(b, NCCL_LOG_INFO,
-            "%s: settled after %" PRIu64 " calls in trials: %s, steps are "
-            "%.3fx as fast (%.3f to %.3f)",
-            STP_TUNER_NAME, learned->n_calls, text, e->gain, e->gain_low,
-            e->gain_high);
+            "settled after %" PRIu64
+            " calls in trials: %s, steps are %.3fx as fast (%.3f to %.3f)",
+            learned->n_calls, text, e->gain, e->gain_low, e->gain_high);
         break;
     case STP_LEARN_NOISY:
         LOG(b, NCCL_LOG_INFO,
-            "%s: %s: windows vary so much that a step less than %.3fx as fast "
-            "is not found",
-            STP_TUNER_NAME, text, e->gain);
+            "%s: windows vary so much that a step less than %.3fx as fast is "
+            "not found",
+            text, e->gain);
         break;
     case STP_LEARN_ALONE:
         LOG(b, NCCL_LOG_INFO,
-            "%s: nothing is tried: %.0f calls repeat no sequence of up to %d, "
-            "so there is no equal work to compare",
-            STP_TUNER_NAME, e->value, STP_SEQUENCE_MAX);
+            "nothing is tried: %.0f calls repeat no sequence of up to %d, so "
+            "there is no equal work to compare",
+            e->value, STP_SEQUENCE_MAX);
         break;
     case STP_LEARN_CONFIRMED:
         LOG(b, NCCL_LOG_INFO,
-            "%s: confirmed in %.0f blocks of windows: with all that was "
-            "learned steps are %.3fx as fast as with %s (%.3f to %.3f)",
-            STP_TUNER_NAME, e->value, e->gain, base, e->gain_low, e->gain_high);
+            "confirmed in %.0f blocks of windows: with all that was learned "
+            "steps are %.3fx as fast as with %s (%.3f to %.3f)",
+            e->value, e->gain, base, e->gain_low, e->gain_high);
         break;
     case STP_LEARN_DROPPED:
         LOG(b, NCCL_LOG_INFO,
-            "%s: with all that was learned steps are %.3fx as fast as with %s "
+            "with all that was learned steps are %.3fx as fast as with %s "
             "(%.3f to %.3f), in %.0f blocks of windows: what was learned last "
             "is dropped",
-            STP_TUNER_NAME, e->gain, base, e->gain_low, e->gain_high, e->value);
+            e->gain, base, e->gain_low, e->gain_high, e->value);
         break;
     case STP_LEARN_WINDOW:
-        LOG(b, NCCL_LOG_INFO, "%s: compares windows of %.0f collectives",
-            STP_TUNER_NAME, e->value);
+        LOG(b, NCCL_LOG_INFO, "compares windows of %.0f collectives", e->value);
         break;
     default:
         break;
@@ -164,8 +163,7 @@ static void online_save(struct stp_backend *b)
         status =
             stp_learned_save(b->set.learned, &learned, &b->info.shape, &err);
     if (status != STP_OK && online_logs_first(b, NOT_SAVED))
-        LOG(b, NCCL_LOG_WARN, "%s: what was learned is not saved: %s",
-            STP_TUNER_NAME, err.text);
+        LOG(b, NCCL_LOG_WARN, "what was learned is not saved: %s", err.text);
     free(rules);
 }
 
@@ -186,21 +184,18 @@ static void online_read_rewards(struct stp_backend *b)
     struct stp_error err;
 
     if (stp_reward_file_read(b->rewards, online_take_reward, b, &err) != STP_OK)
-        LOG(b, NCCL_LOG_WARN, "%s: no rewards are read: %s", STP_TUNER_NAME,
-            err.text);
+        LOG(b, NCCL_LOG_WARN, "no rewards are read: %s", err.text);
     if (log->n_bad > 0 && online_logs_first(b, BAD_REWARDS))
         LOG(b, NCCL_LOG_WARN,
-            "%s: %s: '%s' is no reward, expected "
+            "%s: '%s' is no reward, expected "
             "collType,nBytes,nNodes,nRanks,latency_ms; such lines are counted "
             "and dropped",
-            STP_TUNER_NAME, b->set.rewards, log->first_bad);
+            b->set.rewards, log->first_bad);
     if (stp_reward_file_skipped(b->rewards) > 0 &&
         online_logs_first(b, SKIPPED_REWARDS))
         LOG(b, NCCL_LOG_INFO,
-            "%s: %s: %" PRIu64 " bytes of older rewards are "
-            "passed over",
-            STP_TUNER_NAME, b->set.rewards,
-            stp_reward_file_skipped(b->rewards));
+            "%s: %" PRIu64 " bytes of older rewards are passed over",
+            b->set.rewards, stp_reward_file_skipped(b->rewards));
 }
 
 static void online_flush_journal(struct stp_backend *b)
@@ -210,9 +205,8 @@ static void online_flush_journal(struct stp_backend *b)
     stp_journal_flush(b->journal);
     if (stp_journal_error(b->journal) != 0 &&
         online_logs_first(b, JOURNAL_ENDED))
-        LOG(b, NCCL_LOG_WARN, "%s: the journal '%.140s' ends early: %s",
-            STP_TUNER_NAME, b->set.journal,
-            stp_file_strerror(stp_journal_error(b->journal)));
+        LOG(b, NCCL_LOG_WARN, "the journal '%.140s' ends early: %s",
+            b->set.journal, stp_file_strerror(stp_journal_error(b->journal)));
 }
 
 static void online_process_files(struct stp_backend *b)
@@ -234,14 +228,12 @@ static void online_observe(struct stp_backend *b)
     why = stp_observer_why_stopped(b->observer);
     if (why != NULL && online_logs_first(b, STOPPED))
         LOG(b, NCCL_LOG_WARN,
-            "%s: nothing more is learned: %s; what was found stays",
-            STP_TUNER_NAME, why);
+            "nothing more is learned: %s; what was found stays", why);
     if (b->profile != NULL && stp_profile_take_graph(b->profile) &&
         online_logs_first(b, GRAPHS)) {
         LOG(b, NCCL_LOG_INFO,
-            "%s: collectives are captured into CUDA graphs, for which NCCL "
-            "asks once; something else is tried only with the next capture",
-            STP_TUNER_NAME);
+            "collectives are captured into CUDA graphs, for which NCCL asks "
+            "once; something else is tried only with the next capture");
         if (b->journal != NULL)
             stp_journal_write(b->journal, stp_now_ns(), &graphs, &none);
     }
@@ -384,20 +376,17 @@ void stp_backend_start(struct stp_backend *backend)
                          stp_observer_is_sampling(backend->observer));
     } else if (backend->set.rules.objective != STP_LEARN_FILE) {
         LOG(backend, NCCL_LOG_WARN,
-            "%s: nothing is learned without times on the GPU: set "
-            "NCCL_PROFILER_PLUGIN to this plugin, too (NCCL 2.27 and later)",
-            STP_TUNER_NAME);
+            "nothing is learned without times on the GPU: set "
+            "NCCL_PROFILER_PLUGIN to this plugin, too (NCCL 2.27 and later)");
     }
     if (backend->set.journal[0] != '\0' &&
         stp_journal_open(backend->set.journal, &backend->info,
                          &backend->journal, &err) != STP_OK)
-        LOG(backend, NCCL_LOG_WARN, "%s: no journal: %s", STP_TUNER_NAME,
-            err.text);
+        LOG(backend, NCCL_LOG_WARN, "no journal: %s", err.text);
     if (backend->set.rules.objective == STP_LEARN_FILE &&
         stp_reward_file_open(backend->set.rewards, &backend->rewards, &err) !=
             STP_OK)
-        LOG(backend, NCCL_LOG_WARN, "%s: no rewards: %s", STP_TUNER_NAME,
-            err.text);
+        LOG(backend, NCCL_LOG_WARN, "no rewards: %s", err.text);
     if (backend->set.evidence[0] != '\0') {
         status = stp_file_read(backend->set.evidence, STP_MAX_EVIDENCE, &text,
                                &len, &err);
@@ -409,10 +398,8 @@ void stp_backend_start(struct stp_backend *backend)
                                 &backend->info.shape);
         } else {
             stp_error_string(&err, backend->set.evidence, why, sizeof(why));
-            LOG(backend, NCCL_LOG_WARN,
-                "%s: nothing is known of earlier runs: "
-                "%s",
-                STP_TUNER_NAME, why);
+            LOG(backend, NCCL_LOG_WARN, "nothing is known of earlier runs: %s",
+                why);
         }
     }
     backend->task.run = backend->set.is_inline ? NULL : online_run_pass;
@@ -421,12 +408,11 @@ void stp_backend_start(struct stp_backend *backend)
     if (stp_observer_begin(backend->observer, online_take_event, backend,
                            &err) != STP_OK ||
         stp_service_add(&backend->task, &err) != STP_OK) {
-        LOG(backend, NCCL_LOG_WARN, "%s: nothing is learned: %s",
-            STP_TUNER_NAME, err.text);
+        LOG(backend, NCCL_LOG_WARN, "nothing is learned: %s", err.text);
         online_stop_learning(backend);
         return;
     }
-    LOG(backend, NCCL_LOG_INFO, "%s: %s by %s", STP_TUNER_NAME,
+    LOG(backend, NCCL_LOG_INFO, "%s by %s",
         stp_strategy_name(backend->set.rules.bandit.strategy),
         stp_learn_objective_name(backend->set.rules.objective));
 }
@@ -454,11 +440,10 @@ void stp_backend_close(struct stp_backend *backend)
         others = stp_profile_others(backend->profile);
     if (others.n_symmetric != 0 || others.n_copied != 0)
         LOG(backend, NCCL_LOG_INFO,
-            "%s: nothing is learned of what no tuner decides on: collectives "
-            "by kernels for symmetric windows (%.0f timed) and by copy engines "
+            "nothing is learned of what no tuner decides on: collectives by "
+            "kernels for symmetric windows (%.0f timed) and by copy engines "
             "(%.0f)",
-            STP_TUNER_NAME, (double)others.n_symmetric,
-            (double)others.n_copied);
+            (double)others.n_symmetric, (double)others.n_copied);
     if (backend->observer != NULL) {
         stp_entry_begin(&entry);
         stp_service_remove(&backend->task);
