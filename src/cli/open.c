@@ -1,6 +1,5 @@
 /* open.c - from options to a device */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

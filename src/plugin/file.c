@@ -10,7 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/policy/memory_policy.h"
 #include "core/trust.h"
 
 enum {

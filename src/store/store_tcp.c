@@ -1,7 +1,5 @@
 /* store_tcp.c - the engine that speaks PyTorch's protocol (store.h) */
 #include <errno.h>
-#include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

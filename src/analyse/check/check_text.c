@@ -1,7 +1,6 @@
 /* check_text.c - the text of a policy: where findings stand, and fixes */
 #include "analyse/check/check_text.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

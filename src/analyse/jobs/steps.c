@@ -1,6 +1,5 @@
 #include "analyse/jobs/steps.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

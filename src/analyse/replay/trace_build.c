@@ -1,7 +1,6 @@
 #include "analyse/replay/trace_build.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 #include "analyse/traces/trace_step.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     ROUNDING = 1 << 16,   /* bytes of max_bytes */

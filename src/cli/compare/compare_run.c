@@ -9,7 +9,6 @@
 #include "analyse/jobs/steps.h"
 #include "cli/compare/compare.h"
 #include "core/text.h"
-#include "plugin/online/recorder.h"
 #include "report/learning/ledgers.h"
 
 enum { MAX_OUTPUT = 1 << 30 }; /* bytes */

@@ -1,9 +1,7 @@
 /* doctor_backend.c - `steptune doctor --backend`: two ranks try a transport */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/doctor/doctor.h"
 #include "core/dtype.h"

@@ -4,8 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "nccl_tuner_abi.h"
-
 /*
  * Windows of a PyTorch job on 2 x H200 that the GPU bounds vary by 0.2 percent
  * about a gain of 1 to 5 percent, and one block in fifty is disturbed: most

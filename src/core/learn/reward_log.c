@@ -1,6 +1,5 @@
 #include "core/learn/reward_log.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "core/names.h"

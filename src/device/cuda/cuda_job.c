@@ -1,5 +1,4 @@
 /* cuda_job.c - ranks of a process together: meetings, failures, waiting */
-#include <stdlib.h>
 #include <time.h>
 
 #include "device/cuda/cuda.h"

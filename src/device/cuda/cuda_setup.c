@@ -1,6 +1,5 @@
 /* cuda_setup.c - communicators of other configurations, and registered memory
  */
-#include <string.h>
 
 #include "core/policy/policy.h"
 #include "device/cuda/cuda.h"

@@ -1,6 +1,5 @@
 #include "report/charts/labels.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,13 +1,11 @@
 #include "report/learning/job_rules.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/names.h"
 #include "core/text.h"
-#include "report/json.h"
 #include "report/policy_file.h"
 #include "report/table.h"
 

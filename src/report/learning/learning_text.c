@@ -1,14 +1,12 @@
 /* learning_text.c - the learned arms as a table and as JSON */
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "core/names.h"
 #include "core/text.h"
 #include "report/json.h"
 #include "report/learning/learning.h"
 #include "report/table.h"
-#include "report/words.h"
 
 static const char *const learning_verdicts[STP_N_LEARNING_VERDICTS] = {
     [STP_LEARNING_UNTRIED] = "never explored",

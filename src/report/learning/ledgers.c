@@ -12,7 +12,6 @@
 #include "nccl_tuner_abi.h"
 #include "report/json.h"
 #include "report/table.h"
-#include "report/words.h"
 
 /* ---- reading ---- */
 

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "core/dtype.h"
-#include "core/names.h"
 #include "core/utf8.h"
 #include "report/json.h"
 #include "report/measurements/measurements_csv.h"

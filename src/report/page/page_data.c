@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyse/objective.h"
 #include "analyse/order.h"
 #include "analyse/wrong.h"
 #include "core/policy/memory_policy.h"

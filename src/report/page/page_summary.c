@@ -1,8 +1,6 @@
 #include "report/page/page_data.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <string.h>
 
 #include "core/names.h"
 #include "report/charts/labels.h"

@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "analyse/verify.h"
-#include "core/names.h"
 #include "core/policy/memory_policy.h"
 #include "report/results/memory_rules.h"
 #include "report/results/results.h"

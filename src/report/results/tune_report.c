@@ -1,6 +1,5 @@
 #include "report/results/tune_report.h"
 
-#include <inttypes.h>
 #include <math.h>
 
 #include "core/names.h"
