@@ -1,13 +1,11 @@
-/*
- * recorder.c - a tuner that writes down the questions of NCCL
+/* recorder.c - a tuner that writes down the questions of NCCL
  *
  * It is in the test program itself (NCCL_TUNER_PLUGIN=STATIC_PLUGIN).  One rank
  * writes, a line a question, to the file that STEPTUNE_TEST_QUESTIONS names:
  * collective, bytes, nodes, ranks, numPipeOps, regBuff, the cost table and what
  * it forced.  It forces nothing, unless STEPTUNE_TEST_FORCE is set: then each
  * question gets a random pair that NCCL allows, and mostly a random number of
- * channels, the same on all ranks.
- */
+ * channels, the same on all ranks. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>

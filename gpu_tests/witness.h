@@ -1,7 +1,5 @@
-/*
- * witness.h - a tuner in the test program that decides nothing and remembers
- * what NCCL did with it
- */
+/* witness.h - a tuner in the test program that decides nothing and remembers
+ * what NCCL did with it */
 #ifndef WITNESS_H
 #define WITNESS_H
 

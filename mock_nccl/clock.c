@@ -1,9 +1,7 @@
-/*
- * clock.c - clocks that differ between ranks
+/* clock.c - clocks that differ between ranks
  *
  * A program that links this file and exports the three functions
- * (CMakeLists.txt) replaces libc's clocks in the plugins that it loads.
- */
+ * (CMakeLists.txt) replaces libc's clocks in the plugins that it loads. */
 #define _GNU_SOURCE /* syscall() */
 #include <stddef.h>
 #include <sys/syscall.h>

@@ -1,5 +1,4 @@
-/*
- * mock_nccl.h - NCCL's side of the tuner interface, without GPUs
+/* mock_nccl.h - NCCL's side of the tuner interface, without GPUs
  *
  * Loads a tuner plugin as NCCL loads it, passes it the cost table that NCCL
  * would compute on a given machine, applies NCCL's selection and channel rules
@@ -27,8 +26,7 @@
  *
  * A function that can fail returns an ncclResult_t; mock_last_error() of the
  * calling thread then holds the reason. Sizes are bytes, times microseconds,
- * bandwidths GB/s (1e9).
- */
+ * bandwidths GB/s (1e9). */
 #ifndef MOCK_NCCL_H
 #define MOCK_NCCL_H
 
@@ -52,14 +50,12 @@ struct mock_machine; /* opaque */
 
 enum { MOCK_MAX_RANKS = 1000000 };
 
-/*
- * The content of machine.csv. Its columns 'ranks', 'gpus', 'nodes', 'channels'
+/* The content of machine.csv. Its columns 'ranks', 'gpus', 'nodes', 'channels'
  * and 'nvls_channels' are optional: the search graphs contain the number of
  * GPUs per node, and NCCL derives its channels from the graphs. Counts in the
  * file take precedence, even if NCCL would derive others: NCCL_MIN_NCHANNELS,
  * CollNet and other settings change them. A machine whose graphs leave the node
- * needs 'ranks' or 'nodes'.
- */
+ * needs 'ranks' or 'nodes'. */
 struct mock_machine_info {
     char name[64];          /* the folder's name */
     char gpu[64];           /* the driver's name of it, e.g. "NVIDIA H200" */
@@ -82,18 +78,15 @@ struct mock_machine_info {
                             have their channels, links and bandwidth */
 };
 
-/*
- * Reads the folder 'path': machine.csv and graphs.xml, and timings.csv and
+/* Reads the folder 'path': machine.csv and graphs.xml, and timings.csv and
  * overlap.csv if they exist. Fills *machine_ret, to be freed with
  * mock_machine_free(), or leaves it untouched; the error names the file and
- * line.
- */
+ * line. */
 ncclResult_t mock_machine_load(const char *path,
                                struct mock_machine **machine_ret);
 void mock_machine_free(struct mock_machine *machine);
 
-/*
- * Derives a machine with another number of GPUs, 1 to MOCK_MAX_RANKS: one node
+/* Derives a machine with another number of GPUs, 1 to MOCK_MAX_RANKS: one node
  * as long as the GPUs fit into a node, else as many full nodes as needed. A
  * machine of one node whose graphs have no network cannot become several nodes,
  * but its NVLink can have up to 8 GPUs. NCCL would repeat its graph search;
@@ -104,8 +97,7 @@ void mock_machine_free(struct mock_machine *machine);
  * GB/s, those of NCCL have 40 on 3 GPUs and 60 on 2.
  *
  * *resized_ret is to be freed with mock_machine_free(), and does not refer to
- * 'machine'.
- */
+ * 'machine'. */
 ncclResult_t mock_machine_resize(const struct mock_machine *machine,
                                  int n_ranks,
                                  struct mock_machine **resized_ret);
@@ -115,11 +107,9 @@ mock_machine_get_info(const struct mock_machine *machine);
 /* True if the folder has recorded times; else all times are modelled. */
 bool mock_machine_has_timings(const struct mock_machine *machine);
 
-/*
- * Copies at most 'max' of the sizes at which interleaved rounds of a collective
+/* Copies at most 'max' of the sizes at which interleaved rounds of a collective
  * were recorded into 'sizes', in ascending order. Returns the number of such
- * sizes.
- */
+ * sizes. */
 size_t mock_machine_sizes(const struct mock_machine *machine, ncclFunc_t coll,
                           size_t *sizes, size_t max);
 
@@ -138,12 +128,10 @@ enum mock_time_source {
                          */
 };
 
-/*
- * How collectives of buffers that the application has registered, or that a
+/* How collectives of buffers that the application has registered, or that a
  * library stages, may run, beside NCCL's algorithms: numbers of mock_run.algo,
  * with protocol and channels of 0. Their times can be recorded; nothing is
- * modelled of them.
- */
+ * modelled of them. */
 enum mock_way {
     MOCK_WAY_REG = NCCL_NUM_ALGORITHMS, /* ncclCommRegister() */
     MOCK_WAY_SYM,    /* windows: symmetric kernels, where NCCL has them */
@@ -183,13 +171,11 @@ struct mock_time {
     enum mock_bits bits; /* as recorded of just that size and channel count */
 };
 
-/*
- * The time of one run. 'round' and 'iteration' in [0, 1) are random numbers
+/* The time of one run. 'round' and 'iteration' in [0, 1) are random numbers
  * that select from the recorded spread: two runs of the same collective and
  * size with the same 'round' use times of the same interleaved round, so both
  * contain the same drift; 'iteration' selects a quantile of the spread within a
- * round, whose mean is the recorded mean. A modelled time has no spread.
- */
+ * round, whose mean is the recorded mean. A modelled time has no spread. */
 ncclResult_t mock_machine_time(const struct mock_machine *machine,
                                const struct mock_run *run, double round,
                                double iteration, struct mock_time *time_ret);
@@ -220,8 +206,7 @@ struct mock_overlap {
                             never */
 };
 
-/*
- * The mutual slowdown of a collective and 'compute_us' (above 0) of compute in
+/* The mutual slowdown of a collective and 'compute_us' (above 0) of compute in
  * an iteration of 'mode', MOCK_MODE_OVERLAP or MOCK_MODE_FSDP.  Interpolates
  * the slowdown of overlap.csv in logarithms between recorded sizes, and between
  * recorded ratios of compute to collective, each without overlap. Outside the
@@ -234,39 +219,32 @@ struct mock_overlap {
  * 'round' and 'iteration' in [0, 1) are random numbers as for
  * mock_machine_time(): the same 'round' selects the same recorded round for all
  * arms, and 'iteration' a quantile of the spread of iterations within it, which
- * scales both times, compute_us included.
- */
+ * scales both times, compute_us included. */
 ncclResult_t mock_machine_overlap(const struct mock_machine *machine,
                                   const struct mock_run *run,
                                   enum mock_mode mode, double compute_us,
                                   double round, double iteration,
                                   struct mock_overlap *overlap_ret);
 
-/*
- * The time of a collective that follows 'compute_us' (above 0) of compute in
+/* The time of a collective that follows 'compute_us' (above 0) of compute in
  * the same stream: mock_machine_time(), times the factor by which it differed
  * in the iterations of MOCK_MODE_SEQUENTIAL in overlap.csv, interpolated like a
  * slowdown.  Outside the recorded sizes of a collective the factor is 1; an arm
- * without records has the mean of the others, and is MOCK_TIME_MODELLED.
- */
+ * without records has the mean of the others, and is MOCK_TIME_MODELLED. */
 ncclResult_t mock_machine_time_after(const struct mock_machine *machine,
                                      const struct mock_run *run,
                                      double compute_us, double round,
                                      double iteration,
                                      struct mock_time *time_ret);
 
-/*
- * The duration of an iteration of 'n_layers' times compute and collective: a
+/* The duration of an iteration of 'n_layers' times compute and collective: a
  * layer's collective overlaps the compute of the next layers, collectives run
  * in order, and the iteration ends with one join. For a recorded setting with
- * the same number of layers it is the recorded time.
- */
+ * the same number of layers it is the recorded time. */
 double mock_overlapped_us(const struct mock_overlap *overlap, int n_layers);
 
-/*
- * The same of MOCK_MODE_FSDP: 'overlap' has the all-gather, 'scatter_us' is the
- * time of a reduce-scatter without overlap, and the slowdown is of both.
- */
+/* The same of MOCK_MODE_FSDP: 'overlap' has the all-gather, 'scatter_us' is the
+ * time of a reduce-scatter without overlap, and the slowdown is of both. */
 double mock_fsdp_us(const struct mock_overlap *overlap, double scatter_us,
                     int n_layers);
 
@@ -296,12 +274,10 @@ unsigned mock_machine_overlap_rounds(const struct mock_machine *machine);
 
 /* ---- the logger ---- */
 
-/*
- * Sets the receiver of this process's log: one formatted line per call, without
+/* Sets the receiver of this process's log: one formatted line per call, without
  * a newline. NULL (the default) drops the log. NCCL's logger has no user
  * pointer, so there is one receiver per process; calls of 'sink' do not
- * overlap. The sink receives INFO and more severe levels, not TRACE.
- */
+ * overlap. The sink receives INFO and more severe levels, not TRACE. */
 typedef void (*mock_log_sink)(void *user, ncclDebugLogLevel level,
                               unsigned long flags, const char *line);
 void mock_set_log(mock_log_sink sink, void *user);
@@ -422,14 +398,12 @@ struct mock_comm; /* one rank of a communicator */
  * All ranks of a communicator use the same. */
 uint64_t mock_new_comm_id(void);
 
-/*
- * Creates rank 0 of a communicator over all of the machine's GPUs. The first
+/* Creates rank 0 of a communicator over all of the machine's GPUs. The first
  * communicator loads the tuner; each then calls its init. As in NCCL, a tuner
  * that does not load is no error; if the tuner's init fails, the communicator
  * fails with the same code, and an unknown word in NCCL_ALGO or NCCL_PROTO
  * fails it with ncclInvalidUsage. v5 and v6 tuners receive 'comm_id'. 'nccl'
- * and 'machine' must outlive the communicator.
- */
+ * and 'machine' must outlive the communicator. */
 ncclResult_t mock_comm_create(struct mock_nccl *nccl,
                               const struct mock_machine *machine,
                               uint64_t comm_id, struct mock_comm **comm_ret);
@@ -441,16 +415,14 @@ ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
                                    uint64_t comm_id, int rank,
                                    struct mock_comm **comm_ret);
 
-/*
- * Creates a child of this rank's communicator, as ncclCommSplit() and
+/* Creates a child of this rank's communicator, as ncclCommSplit() and
  * ncclCommShrink() do, over all GPUs of 'machine', the child's machine. The
  * child's commId depends on the parent's, on the number of the parent's splits
  * so far and on 'color', so two shrinks of one parent have the same commId.
  * 'rank' is this rank's number in the child.
  * Returns the errors of mock_comm_create(). With a color below 0
  * (NCCL_SPLIT_NOCOLOR) this rank joins no child: the split is counted, and
- * *child_ret is set to NULL.
- */
+ * *child_ret is set to NULL. */
 ncclResult_t mock_comm_split(struct mock_comm *parent,
                              const struct mock_machine *machine, int color,
                              int rank, struct mock_comm **child_ret);
@@ -528,8 +500,7 @@ struct mock_call {
                         with mock_nccl_options.collnet */
     int root;        /* root of a broadcast or reduce */
 
-    /*
-     * On one node whose GPUs are all joined by NVLink, NCCL has kernels for
+    /* On one node whose GPUs are all joined by NVLink, NCCL has kernels for
      * symmetric windows below 64 GiB: allgathers, and sums of floats of up to 4
      * bytes by allreduce and reducescatter (from 2.30 on also averages, from
      * 2.32.6 on by reducescatter only). If both buffers are in windows, NCCL
@@ -553,8 +524,7 @@ struct mock_call {
      * multicast with unicast: with the bytes of one rank, after all others of
      * the group, and a table in which nothing is left to choose; an error does
      * no harm. That NCCL has prepared symmetric kernels before is taken for
-     * granted.
-     */
+     * granted. */
     enum mock_windows windows;
 };
 
@@ -587,8 +557,7 @@ struct mock_outcome {
     mock_table cost_after; /* cost table after the tuner's edits */
 };
 
-/*
- * Runs one collective: table, tuner, selection, channels. The collective fails
+/* Runs one collective: table, tuner, selection, channels. The collective fails
  * if the tuner returns an error, writes outside the table, leaves nothing to
  * choose or an entry without a kernel in NCCL; the error describes the fault.
  * NCCL 2.21 asks twice: for the pair, then for the number of channels.
@@ -596,14 +565,12 @@ struct mock_outcome {
  * -1. With 0 bytes or on one rank NCCL calls no tuner, chooses nothing and
  * succeeds.
  *
- * As in NCCL, two threads must not use the same communicator at once.
- */
+ * As in NCCL, two threads must not use the same communicator at once. */
 ncclResult_t mock_comm_collective(struct mock_comm *comm,
                                   const struct mock_call *call,
                                   struct mock_outcome *outcome_ret);
 
-/*
- * Runs 'n' collectives of one communicator as one group (ncclGroupStart to
+/* Runs 'n' collectives of one communicator as one group (ncclGroupStart to
  * ncclGroupEnd). NCCL sorts them by size, and asks the tuner once for each run
  * of collectives of one kind within a factor of 4: with the sum of their bytes,
  * with numPipeOps = number of all in the group over the communicator's
@@ -619,8 +586,7 @@ ncclResult_t mock_comm_collective(struct mock_comm *comm,
  * the protocol and channels of the answer.
  *
  * outcomes_ret[i] is the outcome of calls[i]; its tables are those of its run.
- * As in NCCL, the first failure ends the group.
- */
+ * As in NCCL, the first failure ends the group. */
 ncclResult_t mock_comm_group(struct mock_comm *comm,
                              const struct mock_call *calls, size_t n,
                              struct mock_outcome *outcomes_ret);
@@ -634,11 +600,9 @@ struct mock_run mock_outcome_run(const struct mock_call *call,
  * 2.31 on, takes no more; 0 if not. */
 int mock_outcome_limit(const struct mock_outcome *outcome);
 
-/*
- * The kernels for symmetric windows that NCCL 2.29 and later compare for one
+/* The kernels for symmetric windows that NCCL 2.29 and later compare for one
  * collective with both buffers in windows, in NCCL's order. Returns their
- * number.
- */
+ * number. */
 size_t
 mock_comm_kernels(const struct mock_comm *comm, const struct mock_call *call,
                   struct mock_symmetric_kernel kernels_ret[MOCK_MAX_SYMMETRIC]);
@@ -653,13 +617,11 @@ size_t mock_comm_copies(const struct mock_comm *comm,
 
 struct mock_cuda_graph; /* opaque */
 
-/*
- * Captures 'n' collectives into a CUDA graph, as one group. NCCL asks its tuner
+/* Captures 'n' collectives into a CUDA graph, as one group. NCCL asks its tuner
  * now, as mock_comm_group() does, but with regBuff 1: NCCL_GRAPH_REGISTER is on
  * by default. A profiler receives the calls, but not the launches, which NCCL
  * reports if the profiler requests channels' times. Fills *graph_ret, to be
- * freed with mock_graph_destroy(), or leaves it untouched.
- */
+ * freed with mock_graph_destroy(), or leaves it untouched. */
 ncclResult_t mock_comm_capture(struct mock_comm *comm,
                                const struct mock_call *calls, size_t n,
                                struct mock_cuda_graph **graph_ret);

@@ -1,10 +1,8 @@
-/*
- * mock_ranks.h - all ranks of a communicator, which run one script
+/* mock_ranks.h - all ranks of a communicator, which run one script
  *
  * NCCL compares nothing between ranks, and hangs if they choose differently.
  * Here every collective of every rank is compared with the same collective of
- * the rank that reached it first.
- */
+ * the rank that reached it first. */
 #ifndef MOCK_RANKS_H
 #define MOCK_RANKS_H
 
@@ -41,39 +39,33 @@ struct mock_ranks_options {
     void *user;
 };
 
-/*
- * Creates a communicator with all its ranks, one per GPU of the machine. 'nccl'
+/* Creates a communicator with all its ranks, one per GPU of the machine. 'nccl'
  * and 'machine' must outlive it. Returns the errors of mock_comm_create(),
  * which name the rank; *ranks_ret is then untouched.
  *
  * With a process per rank the caller must have no other threads, and 'nccl'
  * must not have loaded its tuner yet: each process loads its own.
  * mock_set_log()'s sink of the caller does not receive the log of the
- * processes.
- */
+ * processes. */
 ncclResult_t mock_ranks_create(struct mock_nccl *nccl,
                                const struct mock_machine *machine,
                                const struct mock_ranks_options *options,
                                struct mock_ranks **ranks_ret);
 
-/*
- * Creates a child in the same threads or processes; it can be destroyed before
+/* Creates a child in the same threads or processes; it can be destroyed before
  * or after its parent. All ranks of the parent call ncclCommSplit(): the first
  * ranks, as many as 'machine' has GPUs, with 'color', the rest with
- * NCCL_SPLIT_NOCOLOR.
- */
+ * NCCL_SPLIT_NOCOLOR. */
 ncclResult_t mock_ranks_split(struct mock_ranks *parent,
                               const struct mock_machine *machine, int color,
                               struct mock_ranks **child_ret);
 
-/*
- * Creates the children of one ncclCommSplit() in which rank r of the parent
+/* Creates the children of one ncclCommSplit() in which rank r of the parent
  * passes colors[r], or NCCL_SPLIT_NOCOLOR if that is below 0. Ranks keep their
  * order. Each color must be that of as many ranks as 'machine' has GPUs.
  * mock_ranks_play() runs a script in all the children, ranks of different
  * children in any order, and compares the ranks of each child. The parent must
- * not be such children itself.
- */
+ * not be such children itself. */
 ncclResult_t mock_ranks_split_colors(struct mock_ranks *parent,
                                      const struct mock_machine *machine,
                                      const int *colors,
@@ -136,35 +128,29 @@ struct mock_death {
     size_t step;
 };
 
-/*
- * Runs the script on all ranks, one step of one rank at a time, in a random
+/* Runs the script on all ranks, one step of one rank at a time, in a random
  * order that 'seed' determines; each rank keeps the script's order, and may run
  * any number of steps ahead of the others. Of four seeds one draws a rank for
  * every step, one runs the whole script rank after rank, and two are in
  * between. Fails at the first step whose algorithm, protocol, channels or chunk
  * size differ from those of the rank that reached it first: the error names
  * step, ranks and choices. Also fails if a collective fails, if a process ends,
- * or if a step takes longer than 10 s.
- */
+ * or if a step takes longer than 10 s. */
 ncclResult_t mock_ranks_play(struct mock_ranks *ranks,
                              const struct mock_script *script, uint64_t seed);
 
 /* ---- clocks ---- */
 
-/*
- * Sets a number of nanoseconds that clock_gettime(), gettimeofday() and time()
+/* Sets a number of nanoseconds that clock_gettime(), gettimeofday() and time()
  * add in this thread: different clocks per rank expose a tuner that decides by
  * its own clock. Affects code that resolves these symbols in a program that
  * links mock_nccl, plugins included; each step of mock_ranks_play() resets it
- * to 0.
- */
+ * to 0. */
 void mock_clock_shift(int64_t ns);
 
-/*
- * Sets a constant time in nanoseconds that these functions return in this
+/* Sets a constant time in nanoseconds that these functions return in this
  * thread: virtual time, on any of their clocks. A value below 0 restores the
- * machine's clocks. mock_clock_shift() adds to it.
- */
+ * machine's clocks. mock_clock_shift() adds to it. */
 void mock_clock_set(int64_t ns);
 
 #ifdef __cplusplus

@@ -1,11 +1,9 @@
-/*
- * csv.h - reads a CSV file strictly
+/* csv.h - reads a CSV file strictly
  *
  * '#' lines and blank lines are skipped. The first other line is the header: it
  * names the expected columns, in any order, and no others. Fields are neither
  * quoted nor trimmed. Every error names file, line and, if there is one,
- * column.
- */
+ * column. */
 #ifndef MOCK_CSV_H
 #define MOCK_CSV_H
 

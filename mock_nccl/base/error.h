@@ -1,6 +1,4 @@
-/*
- * error.h - the reason of a failure, which mock_last_error() returns
- */
+/* error.h - the reason of a failure, which mock_last_error() returns */
 #ifndef MOCK_ERROR_H
 #define MOCK_ERROR_H
 

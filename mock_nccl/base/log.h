@@ -1,6 +1,4 @@
-/*
- * log.h - NCCL's logger, for mock_nccl's own lines and for tuners
- */
+/* log.h - NCCL's logger, for mock_nccl's own lines and for tuners */
 #ifndef MOCK_LOG_H
 #define MOCK_LOG_H
 

@@ -1,5 +1,4 @@
-/*
- * mix.h - pseudo-random numbers that are the same on all machines, and commIds
+/* mix.h - pseudo-random numbers that are the same on all machines, and commIds
  */
 #ifndef MOCK_MIX_H
 #define MOCK_MIX_H

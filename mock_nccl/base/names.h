@@ -1,6 +1,4 @@
-/*
- * names.h - the words of machine folders and of NCCL's log
- */
+/* names.h - the words of machine folders and of NCCL's log */
 #ifndef MOCK_NAMES_H
 #define MOCK_NAMES_H
 

@@ -217,12 +217,10 @@ static ncclResult_t comm_check_winner(const struct mock_call *call,
                      mock_word(&mock_colls, call->coll), reason);
 }
 
-/*
- * NCCL's decision from a cost table after the tuner's edits: sets the outcome's
+/* NCCL's decision from a cost table after the tuner's edits: sets the outcome's
  * algorithm and protocol from 'cost_after' by the version's rules; in 2.21 they
  * hold the tuner's answer, UNDEF for none. Warns as NCCL does if no entry is
- * left, and also fails where NCCL would crash later.
- */
+ * left, and also fails where NCCL would crash later. */
 static ncclResult_t comm_choose_pair(const struct mock_comm *comm,
                                      const struct mock_question *question,
                                      const struct mock_call *call,

@@ -1,6 +1,4 @@
-/*
- * comm.h - the steps of a collective, alone or in a group
- */
+/* comm.h - the steps of a collective, alone or in a group */
 #ifndef MOCK_COMM_H
 #define MOCK_COMM_H
 

@@ -1,10 +1,8 @@
-/*
- * group.c - several collectives in one group
+/* group.c - several collectives in one group
  *
  * Decides on each run of similar collectives as ncclPrepareTasks() does, then
  * assigns channels kind by kind, as scheduleCollTasksToPlan() does; both are in
- * NCCL's src/enqueue.cc.
- */
+ * NCCL's src/enqueue.cc. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,7 @@
-/*
- * group_copy.c - allgathers that the GPUs' copy engines run
+/* group_copy.c - allgathers that the GPUs' copy engines run
  *
  * Follows taskAppend() of NCCL's src/enqueue.cc, and
- * ncclCeAllGatherUseMulticast() of 2.31.2's src/ce_coll.cc.
- */
+ * ncclCeAllGatherUseMulticast() of 2.31.2's src/ce_coll.cc. */
 #include "comm/comm.h"
 #include "model/symmetric.h"
 #include "plugins/loader.h"

@@ -1,8 +1,6 @@
-/*
- * group_gather.c - broadcasts of several roots in one group, as AllGatherV
+/* group_gather.c - broadcasts of several roots in one group, as AllGatherV
  *
- * Follows src/scheduler/allgatherv_sched.cc of NCCL 2.29 and later.
- */
+ * Follows src/scheduler/allgatherv_sched.cc of NCCL 2.29 and later. */
 #include <stdlib.h>
 
 #include "base/error.h"

@@ -1,10 +1,8 @@
-/*
- * group_order.c - the order of a group's collectives: by traffic in bins a
+/* group_order.c - the order of a group's collectives: by traffic in bins a
  * quarter of an octave wide, largest first (ncclTaskCollSorterInsert() in
  * NCCL's src/include/comm.h), then by kind, smallest first, so that collectives
  * of one bin and kind keep the application's order (ncclPrepareTasks() in
- * src/enqueue.cc). 2.21 is simpler.
- */
+ * src/enqueue.cc). 2.21 is simpler. */
 #include "comm/comm.h"
 
 #include <stdlib.h>

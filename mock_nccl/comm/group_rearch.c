@@ -1,9 +1,7 @@
-/*
- * group_rearch.c - collectives one by one, with symmetric kernels and general
+/* group_rearch.c - collectives one by one, with symmetric kernels and general
  * ones compared together (NCCL_ENQUEUE_REARCH_ENABLE)
  *
- * Follows src/enqueue/task_prep of NCCL 2.31.2.
- */
+ * Follows src/enqueue/task_prep of NCCL 2.31.2. */
 #include "comm/comm.h"
 #include "model/symmetric.h"
 #include "plugins/loader.h"

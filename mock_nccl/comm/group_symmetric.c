@@ -1,9 +1,7 @@
-/*
- * group_symmetric.c - collectives whose buffers are in symmetric windows
+/* group_symmetric.c - collectives whose buffers are in symmetric windows
  *
  * Follows src/scheduler/symmetric_sched.cc of NCCL 2.28 and later, and
- * ncclPrepareTasks() of 2.27.
- */
+ * ncclPrepareTasks() of 2.27. */
 #include "comm/comm.h"
 #include "model/symmetric.h"
 

@@ -1,6 +1,4 @@
-/*
- * machine.h - the content of a machine folder
- */
+/* machine.h - the content of a machine folder */
 #ifndef MOCK_MACHINE_H
 #define MOCK_MACHINE_H
 
@@ -16,12 +14,10 @@ struct mock_machine {
     struct mock_recorded *overlaps; /* NULL without overlap.csv */
 };
 
-/*
- * NCCL 2.28.9's channel counts of search graphs (ncclTopoPostset() and
+/* NCCL 2.28.9's channel counts of search graphs (ncclTopoPostset() and
  * ncclNvlsInit()), without CollNet, without a network that unpacks on the GPU,
  * and without NCCL_MIN_NCHANNELS, NCCL_NVLS_NCHANNELS and similar settings.
- * Depends on compute capability, ranks and nodes of 'info'.
- */
+ * Depends on compute capability, ranks and nodes of 'info'. */
 int mock_channel_count(const struct mock_machine_info *info,
                        const struct mock_graphs *graphs);
 

@@ -1,5 +1,4 @@
-/*
- * recorded.h - what was recorded on a machine, and interpolation between it
+/* recorded.h - what was recorded on a machine, and interpolation between it
  *
  * timings.csv has one row per size, pair, channel count and pass:
  *
@@ -52,8 +51,7 @@
  * apart, one pass, this predicts the 15 iterations of recorded arms to .5
  * percent (median; the worst to .9), 274 of other arms and channel counts to
  * 2.5 (12.6), 96 of half the smallest recorded size to 3 (20); and 26
- * sequential iterations, from the times without overlap, to 3 (10).
- */
+ * sequential iterations, from the times without overlap, to 3 (10). */
 #ifndef MOCK_RECORDED_H
 #define MOCK_RECORDED_H
 
@@ -116,12 +114,10 @@ const struct mock_record *mock_records_find(const struct mock_records *records,
 
 /* ---- curves ---- */
 
-/*
- * One row, or the mean of the rows of a channel count below NCCL's own. Its
+/* One row, or the mean of the rows of a channel count below NCCL's own. Its
  * spread over iterations is piecewise linear through four quantiles. The
  * largest was not recorded: it follows from the mean. If it would be below p95,
- * it is p95, and all four are scaled instead.
- */
+ * it is p95, and all four are scaled instead. */
 struct mock_row {
     double value; /* time in us, relative to that with NCCL's own channels for
                      other counts; of an iteration the slowdown */

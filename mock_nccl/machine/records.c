@@ -238,12 +238,10 @@ static ncclResult_t records_resolve_scatter(const struct mock_csv *csv,
                          "auto, but NCCL has no choice for reducescatter");
 }
 
-/*
- * Reads the current row. *wanted_ret is false for a row of overlap.csv that is
+/* Reads the current row. *wanted_ret is false for a row of overlap.csv that is
  * not of a known pair and a GEMM in bf16: `steptune iterate` also writes
  * traces, other computes and types, choices of tuners, and arms whose pair is
- * not recorded.
- */
+ * not recorded. */
 static ncclResult_t records_read(const struct mock_csv *csv, bool is_overlap,
                                  const struct mock_model *model,
                                  struct mock_record *record, bool *wanted_ret)

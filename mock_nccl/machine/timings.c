@@ -8,8 +8,7 @@
 
 /* ---- times without a record ---- */
 
-/*
- * The additional time of a collective on fewer channels than NCCL's own, us.
+/* The additional time of a collective on fewer channels than NCCL's own, us.
  * NCCL's cost model does not contain it, and a tuner never sees it. With N
  * channels of the communicator, n requested and m NCCL's own for the size:
  *
@@ -157,11 +156,9 @@ static struct knot timings_get_knot(const struct mock_pair *pair, int i,
     return knot;
 }
 
-/*
- * The ratio of the time on 'n_channels' to that on NCCL's own 'n_own', which is
+/* The ratio of the time on 'n_channels' to that on NCCL's own 'n_own', which is
  * larger. Below the smallest recorded count the slope of the two smallest
- * continues, but fewer channels are never faster.
- */
+ * continues, but fewer channels are never faster. */
 static double timings_channel_ratio(const struct mock_pair *pair,
                                     int n_channels, int n_own, double log_bytes,
                                     enum mock_time_source *source_ret,

@@ -1,7 +1,5 @@
-/*
- * channels.c - channel counts follow topoGetAlgoInfo(), and the channels of a
- * group scheduleCollTasksToPlan(), both in NCCL's src/enqueue.cc
- */
+/* channels.c - channel counts follow topoGetAlgoInfo(), and the channels of a
+ * group scheduleCollTasksToPlan(), both in NCCL's src/enqueue.cc */
 #include "model/channels.h"
 
 enum { CELL_ALIGN = 16 };

@@ -1,6 +1,4 @@
-/*
- * channels.h - the number of channels of a collective, and its chunks
- */
+/* channels.h - the number of channels of a collective, and its chunks */
 #ifndef MOCK_CHANNELS_H
 #define MOCK_CHANNELS_H
 
@@ -52,12 +50,10 @@ enum mock_kind mock_kind_of(const struct mock_model *model, int algo);
 /* Whether PAT moves data within nodes by NVLS: several ranks a node. */
 bool mock_pat_is_by_nvls(const struct mock_model *model);
 
-/*
- * The channels that the collectives of one kind in a group share. Each
+/* The channels that the collectives of one kind in a group share. Each
  * collective begins on the channel where the previous one ended, or on the next
  * if that channel has its share. With CollNet
- * each collective has a lane of its own, with the count as it is.
- */
+ * each collective has a lane of its own, with the count as it is. */
 struct mock_lane {
     bool alone;       /* the lane belongs to one collective (CollNet) */
     int limit;        /* number of channels of the communicator */
@@ -91,21 +87,17 @@ size_t mock_traffic(const struct mock_model *model, int coll, size_t n_bytes,
 size_t mock_share_bytes(const struct mock_model *model, int coll,
                         size_t n_bytes, size_t element_size);
 
-/*
- * The chunk size in which NCCL moves data, which a v6 tuner can change, follows
+/* The chunk size in which NCCL moves data, which a v6 tuner can change, follows
  * calcCollChunking() of NCCL 2.30.7, for buffers of NCCL's own sizes without
- * user registration.
- */
+ * user registration. */
 
 /* Sets the initial chunk sizes of NVLS and NVLS Tree. The model must have its
  * ranks, nodes and compute capability. */
 void mock_set_nvls_chunks(struct mock_model *model,
                           const struct mock_graph *nvls);
 
-/*
- * NCCL's own chunk size for 'n_bytes' on 'n_channels', before rounding to
- * grains. *max_ret is the limit of NCCL's buffers.
- */
+/* NCCL's own chunk size for 'n_bytes' on 'n_channels', before rounding to
+ * grains. *max_ret is the limit of NCCL's buffers. */
 size_t mock_default_chunk(const struct mock_model *model,
                           const struct mock_work *work, int n_channels,
                           size_t n_bytes, size_t *max_ret);

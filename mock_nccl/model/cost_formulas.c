@@ -1,7 +1,5 @@
-/*
- * cost_formulas.c - the terms of ncclTopoTuneModel(), in NCCL's
- * src/graph/tuning.cc
- */
+/* cost_formulas.c - the terms of ncclTopoTuneModel(), in NCCL's
+ * src/graph/tuning.cc */
 #include "model/cost_formulas.h"
 
 #include <float.h>

@@ -1,9 +1,7 @@
-/*
- * cost_formulas.h - the latency and the bandwidth of NCCL's cost model
+/* cost_formulas.h - the latency and the bandwidth of NCCL's cost model
  *
  * Every intermediate value has the type that it has in NCCL, float or double:
- * otherwise the tables would differ in the last bits.
- */
+ * otherwise the tables would differ in the last bits. */
 #ifndef MOCK_COST_FORMULAS_H
 #define MOCK_COST_FORMULAS_H
 

@@ -1,6 +1,4 @@
-/*
- * cost_model.h - NCCL's prediction of a collective's duration
- */
+/* cost_model.h - NCCL's prediction of a collective's duration */
 #ifndef MOCK_COST_MODEL_H
 #define MOCK_COST_MODEL_H
 
@@ -33,8 +31,7 @@ struct mock_user_choice {
     struct mock_limits limits;
 };
 
-/*
- * Parses the values of the two variables, NULL for unset, as NCCL does from
+/* Parses the values of the two variables, NULL for unset, as NCCL does from
  * 2.24 on:
  *
  *   value:      entry[;entry...]
@@ -57,8 +54,7 @@ struct mock_user_choice {
  * which allows nothing.
  *
  * On failure (ncclInvalidUsage) *choice_ret is untouched and the error names
- * the variable and the word.
- */
+ * the variable and the word. */
 ncclResult_t mock_user_choice_parse(const struct mock_version *version,
                                     const char *algo, const char *proto,
                                     struct mock_user_choice *choice_ret);

@@ -1,5 +1,4 @@
-/*
- * cost_table.c - the cost table of one collective, from a communicator's model
+/* cost_table.c - the cost table of one collective, from a communicator's model
  */
 #include <float.h>
 #include <math.h>

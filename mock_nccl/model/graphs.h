@@ -1,6 +1,4 @@
-/*
- * graphs.h - NCCL's search graphs, as NCCL_GRAPH_DUMP_FILE writes them
- */
+/* graphs.h - NCCL's search graphs, as NCCL_GRAPH_DUMP_FILE writes them */
 #ifndef MOCK_GRAPHS_H
 #define MOCK_GRAPHS_H
 
@@ -69,12 +67,10 @@ struct mock_graphs {
     bool on_network;   /* rings or trees leave the node through NICs */
 };
 
-/*
- * Reads 'path', which must contain rings, and trees if any over the same
+/* Reads 'path', which must contain rings, and trees if any over the same
  * number of GPUs: 'per_node', unless that is 0. Graphs
  * with an id that was there before are those of another node; up to 2.24 NCCL
- * takes the pattern of trees of each node by itself, and ranks may disagree.
- */
+ * takes the pattern of trees of each node by itself, and ranks may disagree. */
 ncclResult_t mock_graphs_load(const char *path, int per_node,
                               struct mock_graphs *graphs_ret);
 

@@ -1,6 +1,4 @@
-/*
- * select.h - the entry of a cost table that NCCL selects
- */
+/* select.h - the entry of a cost table that NCCL selects */
 #ifndef MOCK_SELECT_H
 #define MOCK_SELECT_H
 
@@ -9,12 +7,10 @@
 #include "mock_nccl.h"
 #include "versions/versions.h"
 
-/*
- * Selects the first smallest entry that is not below zero and is below
+/* Selects the first smallest entry that is not below zero and is below
  * 'ceiling', among NCCL's 'n_algos' first algorithms. *time_ret, unless it is
  * NULL, receives that entry. Returns false and touches nothing if there is
- * none.
- */
+ * none. */
 bool mock_select_first(const mock_table table, int n_algos, float ceiling,
                        int *algo_ret, int *proto_ret, float *time_ret);
 

@@ -1,11 +1,9 @@
-/*
- * symmetric.h - NCCL's predictions for symmetric windows: of kernels and copies
+/* symmetric.h - NCCL's predictions for symmetric windows: of kernels and copies
  *
  * Follows queryModel_lsa() of NCCL 2.29.7 and 2.30.7 (src/sym_kernels.cc) and
  * of 2.31.2 (src/tuning/sym_model.cc), on one node, of buffers aligned alike to
  * 16 bytes.  Omitted: kernels between nodes, and NCCL_SYM_KERNEL,
- * NCCL_SYM_CTAS, NCCL_SYM_TMA_ENABLE and NCCL_SYM_NOWIN_ENABLE.
- */
+ * NCCL_SYM_CTAS, NCCL_SYM_TMA_ENABLE and NCCL_SYM_NOWIN_ENABLE. */
 #ifndef MOCK_SYMMETRIC_H
 #define MOCK_SYMMETRIC_H
 

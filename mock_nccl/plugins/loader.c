@@ -174,12 +174,10 @@ static bool loader_load(struct mock_nccl *nccl)
 
 /* ---- counting ---- */
 
-/*
- * NCCL counts every communicator, but from 2.22 on only the communicator that
+/* NCCL counts every communicator, but from 2.22 on only the communicator that
  * loaded the tuner decrements the count. So the library stays loaded once two
  * communicators have existed at the same time. 2.21 counts correctly, but does
- * not reload a tuner that it has closed.
- */
+ * not reload a tuner that it has closed. */
 struct mock_tuner *mock_loader_acquire(struct mock_nccl *nccl, bool *owner_ret)
 {
     struct mock_tuner *tuner = NULL;

@@ -1,6 +1,4 @@
-/*
- * loader.h - finds, opens and closes the tuner of a process
- */
+/* loader.h - finds, opens and closes the tuner of a process */
 #ifndef MOCK_LOADER_H
 #define MOCK_LOADER_H
 
@@ -30,10 +28,8 @@ struct mock_nccl {
     bool wrapped[MOCK_NEWEST_TUNER + 1]; /* wrappers outlive their library */
 };
 
-/*
- * Returns the tuner for one more communicator, or NULL. *owner_ret is true if
- * this communicator is counted by mock_loader_release().
- */
+/* Returns the tuner for one more communicator, or NULL. *owner_ret is true if
+ * this communicator is counted by mock_loader_release(). */
 struct mock_tuner *mock_loader_acquire(struct mock_nccl *nccl, bool *owner_ret);
 
 /* Closes the tuner if the communicator's reference was the last. */

@@ -1,5 +1,4 @@
-/*
- * plugin_open.h - opens a plugin's library, and logs the lines of each version
+/* plugin_open.h - opens a plugin's library, and logs the lines of each version
  */
 #ifndef MOCK_PLUGIN_OPEN_H
 #define MOCK_PLUGIN_OPEN_H
@@ -19,12 +18,10 @@ void mock_log_line(const struct mock_loader_rules *rules,
                    enum mock_line_kind said,
                    const struct mock_line_words *words);
 
-/*
- * Opens the library of 'value' of NCCL_TUNER_PLUGIN or NCCL_PROFILER_PLUGIN, or
+/* Opens the library of 'value' of NCCL_TUNER_PLUGIN or NCCL_PROFILER_PLUGIN, or
  * if that fails and the version searches by name, the library of
  * NCCL_NET_PLUGIN = 'net'; NULL for unset variables.  *library_ret is NULL if
- * no library opens.  Returns false if the value disables the search.
- */
+ * no library opens.  Returns false if the value disables the search. */
 bool mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
                       const char *net, void **library_ret);
 

@@ -1,5 +1,4 @@
-/*
- * profiler.h - the profiler of a process, and its events of a communicator
+/* profiler.h - the profiler of a process, and its events of a communicator
  *
  * Follows NCCL's src/plugin/profiler.cc, for versions 4 to 7 of the interface.
  */

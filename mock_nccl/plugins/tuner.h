@@ -1,6 +1,4 @@
-/*
- * tuner.h - calls a tuner of any version, as NCCL's shims do
- */
+/* tuner.h - calls a tuner of any version, as NCCL's shims do */
 #ifndef MOCK_TUNER_H
 #define MOCK_TUNER_H
 
@@ -15,11 +13,9 @@ struct mock_tuner {
     int version;        /* MOCK_OLDEST_TUNER to MOCK_NEWEST_TUNER */
     const void *symbol; /* the tuner's ncclTuner_vN_t */
 
-    /*
-     * NCCL uses a tuner of its own version directly and wraps older ones.  A
+    /* NCCL uses a tuner of its own version directly and wraps older ones.  A
      * wrapper has no finalize until an init has succeeded, and calling it would
-     * crash.
-     */
+     * crash. */
     atomic_bool has_finalize;
 };
 

@@ -1,6 +1,4 @@
-/*
- * play.c - runs a script on all ranks of a communicator
- */
+/* play.c - runs a script on all ranks of a communicator */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,5 @@
-/*
- * rank.h - the ranks of a communicator, which execute orders in their threads
- * or processes
- */
+/* rank.h - the ranks of a communicator, which execute orders in their threads
+ * or processes */
 #ifndef MOCK_RANK_H
 #define MOCK_RANK_H
 

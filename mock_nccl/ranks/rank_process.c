@@ -1,10 +1,8 @@
-/*
- * rank_process.c - a rank in a process of its own
+/* rank_process.c - a rank in a process of its own
  *
  * Orders, calls and outcomes are sent over a socket as they are in memory: both
  * ends are the same program. A machine is sent by value, because the process
- * does not have machines that were loaded after the fork.
- */
+ * does not have machines that were loaded after the fork. */
 #define _GNU_SOURCE /* prctl(), strsignal() */
 #include <errno.h>
 #include <poll.h>

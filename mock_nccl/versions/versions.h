@@ -1,10 +1,8 @@
-/*
- * versions.h - the differences between NCCL's versions
+/* versions.h - the differences between NCCL's versions
  *
  * One row per minor version, read from the source of its last patch release:
  * 2.21.5, 2.22.3, 2.23.4, 2.24.3, 2.25.1, 2.26.6, 2.27.7, 2.28.9, 2.29.7,
- * 2.30.7 and 2.31.2.  2.32 has two rows, 2.32.3 and 2.32.6.
- */
+ * 2.30.7 and 2.31.2.  2.32 has two rows, 2.32.3 and 2.32.6. */
 #ifndef MOCK_VERSIONS_H
 #define MOCK_VERSIONS_H
 
@@ -50,11 +48,9 @@ enum mock_line_kind {
     MOCK_LINE_CLOSING,
 };
 
-/*
- * One line of NCCL's log, of the versions from 'first' to 'last'. Its <words>:
+/* One line of NCCL's log, of the versions from 'first' to 'last'. Its <words>:
  * <name> of the library, tuner or symbol, <why> from dlerror(), <names> of
- * several libraries, <version> of the tuner.
- */
+ * several libraries, <version> of the tuner. */
 struct mock_line {
     enum mock_line_kind kind;
     enum mock_release first;
@@ -147,12 +143,10 @@ enum mock_copies {
     MOCK_COPIES_ASKED, /* likewise, and tuners are asked about each */
 };
 
-/*
- * The texts are lines of NCCL's log; NULL if the version logs nothing. Their
+/* The texts are lines of NCCL's log; NULL if the version logs nothing. Their
  * <words>: <function>, <type>, <algorithm> and <protocol> by name, <algo> and
  * <proto> by number, <bytes>, <us>, channels <lo> to <hi>, <NCCL_ALGO> and
- * <NCCL_PROTO> for a sentence on each variable that is set.
- */
+ * <NCCL_PROTO> for a sentence on each variable that is set. */
 struct mock_choice_rules {
     enum mock_selection selection;
     enum mock_channel_rule channels;

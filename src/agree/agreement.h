@@ -1,5 +1,4 @@
-/*
- * agreement.h - how the ranks of a communicator reach one decision
+/* agreement.h - how the ranks of a communicator reach one decision
  *
  * NCCL gives a tuner no channel to other ranks, and hangs if ranks choose
  * differently.  So each rank joins an agreement when its communicator is made,
@@ -28,8 +27,7 @@
  * their ranks do not learn.
  *
  * An implementation is a table of functions.  There is one: memory that the
- * ranks of a host share (shm.c).
- */
+ * ranks of a host share (shm.c). */
 #ifndef STP_AGREEMENT_H
 #define STP_AGREEMENT_H
 
@@ -90,8 +88,7 @@ struct stp_agreement {
  * at a time may call.  join(), compare(), compare_hosts() and leave() may
  * block, allocate and do I/O; none of the others does any of that. */
 struct stp_agreement_ops {
-    /*
-     * Joins.  STP_OK and *agreement_ret, to be given back with leave(); else
+    /* Joins.  STP_OK and *agreement_ret, to be given back with leave(); else
      * *agreement_ret is untouched: STP_ERR_IO or STP_ERR_NOMEM if the ranks
      * cannot meet, STP_ERR_LIMIT if there are none, or too many for proposals.
      */
@@ -99,14 +96,12 @@ struct stp_agreement_ops {
                             struct stp_agreement **agreement_ret,
                             struct stp_error *err);
 
-    /*
-     * Whether the ranks may decide: at least 'n_needed' have joined, and the
+    /* Whether the ranks may decide: at least 'n_needed' have joined, and the
      * fingerprints of all that have are equal.  Waits up to 'wait_ms' for ranks
      * that have not joined.  The same on all ranks from the first call on any
      * of them that returns.  With a store: all ranks of all hosts; it waits for
      * the outcome until the store's 'timeout_ms' is over, and a few seconds
-     * longer only if this host has told the store that it is ready.
-     */
+     * longer only if this host has told the store that it is ready. */
     bool (*compare)(struct stp_agreement *agreement, unsigned wait_ms);
 
     /* Writes why the ranks may not decide, as this rank sees it: the ranks that

@@ -1,5 +1,4 @@
-/*
- * board.h - the words in shared memory that hold a communicator's decisions,
+/* board.h - the words in shared memory that hold a communicator's decisions,
  * and the steps by which its ranks read and extend them
  *
  * An epoch is decided by the compare-and-swap that moves 'head' to it, hence
@@ -25,8 +24,7 @@
  * ring is long.
  *
  * Each access touches shared memory at most once, so that a test that runs
- * ranks access by access, in any order, sees every possible outcome.
- */
+ * ranks access by access, in any order, sees every possible outcome. */
 #ifndef STP_BOARD_H
 #define STP_BOARD_H
 

@@ -1,5 +1,4 @@
-/*
- * hosts.h - how the hosts of a communicator compare fingerprints in a store
+/* hosts.h - how the hosts of a communicator compare fingerprints in a store
  *
  * One thread of each host does so, over one connection.  Keys begin with
  * "/steptune/agree/1/RUN/COMM-RANKS/":
@@ -30,8 +29,7 @@
  * is ready and never learns the decision is in doubt: it steps aside, and the
  * others may have read "follow".  That window opens when the last host gets
  * ready and closes when each has read the decision for which all wait: two
- * round trips.  No protocol closes it.
- */
+ * round trips.  No protocol closes it. */
 #ifndef STP_HOSTS_H
 #define STP_HOSTS_H
 

@@ -1,8 +1,6 @@
-/*
- * identity.h - the ranks that have joined an agreement, and their fingerprints
+/* identity.h - the ranks that have joined an agreement, and their fingerprints
  *
- * Each rank has a row of shared memory, which it alone writes, once.
- */
+ * Each rank has a row of shared memory, which it alone writes, once. */
 #ifndef STP_IDENTITY_H
 #define STP_IDENTITY_H
 
@@ -44,21 +42,17 @@ bool stp_identity_is_full(const struct stp_identity *identity);
 /* Whether all full rows of the 'n' have the same deciding parts. */
 bool stp_identities_are_equal(const struct stp_identity *identities, size_t n);
 
-/*
- * Writes why not all of the 'n' ranks decide as rank 'own' does: which ranks
+/* Writes why not all of the 'n' ranks decide as rank 'own' does: which ranks
  * differ from it and in what, or that only so many of 'n_needed' have joined.
  * Ranks are called by their numbers if all that joined have one, else by their
- * processes.
- */
+ * processes. */
 void stp_identities_explain(const struct stp_identity *identities, size_t n,
                             size_t n_needed, size_t own, char *text,
                             size_t size);
 
-/*
- * Writes why the 'n' rows, of 'n_ranks' ranks, do not decide as a rank with row
+/* Writes why the 'n' rows, of 'n_ranks' ranks, do not decide as a rank with row
  * 'own' does: which hosts differ from it and in what, or that 'place' (words
- * such as "the store at a:1") knows of so many ranks.
- */
+ * such as "the store at a:1") knows of so many ranks. */
 void stp_hosts_explain(const struct stp_host_row *rows, size_t n,
                        const struct stp_identity *own, size_t n_ranks,
                        const char *place, char *text, size_t size);

@@ -1,10 +1,8 @@
-/*
- * process_lock.h - a lock of state that a process has once, and that a forked
+/* process_lock.h - a lock of state that a process has once, and that a forked
  * child starts over
  *
  * A child has copies of its parent's variables, but none of its threads: a
- * thread may have held the lock, or be named in what it protects.
- */
+ * thread may have held the lock, or be named in what it protects. */
 #ifndef STP_PROCESS_LOCK_H
 #define STP_PROCESS_LOCK_H
 

@@ -1,5 +1,4 @@
-/*
- * segment.h - memory that the ranks of a communicator on this host share
+/* segment.h - memory that the ranks of a communicator on this host share
  *
  * A file in /dev/shm, mode 0600, that this user owns, and no link.  The ranks
  * of a process share one mapping, for there can be more ranks than the kernel
@@ -13,8 +12,7 @@
  * names of Steptune whenever it makes a new file.
  *
  * Two communicators of the same id and number of ranks that are joined at the
- * same time by different processes cannot be told apart.
- */
+ * same time by different processes cannot be told apart. */
 #ifndef STP_SEGMENT_H
 #define STP_SEGMENT_H
 
@@ -32,13 +30,11 @@ struct stp_segment_key {
     size_t n_bytes;   /* to share; the file is as long as the longest */
 };
 
-/*
- * Takes a place.  STP_OK, *segment_ret, to be given back with
+/* Takes a place.  STP_OK, *segment_ret, to be given back with
  * stp_segment_leave(), and *index_ret, the number of places that were taken
  * before.  Or STP_ERR_IO or STP_ERR_NOMEM, both untouched, if there is no
  * shared memory to be had: it is missing or full, or the name is taken by
- * another user's file, a link, or one that others may write.
- */
+ * another user's file, a link, or one that others may write. */
 enum stp_status stp_segment_join(const struct stp_segment_key *key,
                                  struct stp_segment **segment_ret,
                                  uint32_t *index_ret, struct stp_error *err);

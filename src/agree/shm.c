@@ -1,5 +1,4 @@
-/*
- * shm.c - an agreement in memory that the ranks of a host share
+/* shm.c - an agreement in memory that the ranks of a host share
  *
  * One segment a communicator: the outcome of the comparison, how many ranks
  * joined to propose, each rank's identity, then, for ranks that asked for it,
@@ -7,8 +6,7 @@
  *
  * With a store, the outcome is the decision that the rank that compares hosts
  * finds there. The other ranks may give up waiting for it until it has told the
- * store that this host is ready (COMMITTED).
- */
+ * store that this host is ready (COMMITTED). */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-/*
- * bandwidth.h - how fast data moved, as nccl-tests reports it
+/* bandwidth.h - how fast data moved, as nccl-tests reports it
  *
  * The formulas are those of nccl-tests' doc/PERFORMANCE.md.  With n ranks, each
  * with a link of bandwidth B, a collective of S bytes takes at least t = f S /
@@ -9,8 +8,7 @@
  *
  *   allreduce                  2 (n - 1) / n
  *   allgather, reducescatter   (n - 1) / n
- *   broadcast, reduce          1
- */
+ *   broadcast, reduce          1 */
 #ifndef STP_BANDWIDTH_H
 #define STP_BANDWIDTH_H
 

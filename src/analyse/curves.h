@@ -1,6 +1,4 @@
-/*
- * curves.h - measurements of several files into curves over the size
- */
+/* curves.h - measurements of several files into curves over the size */
 #ifndef STP_CURVES_H
 #define STP_CURVES_H
 
@@ -36,14 +34,12 @@ struct stp_curves {
     struct stp_curve_point *points; /* of all curves */
 };
 
-/*
- * Files hold no single times: those of a round are taken to lie evenly between
+/* Files hold no single times: those of a round are taken to lie evenly between
  * its least, its median and its percentiles, and as far on beyond p99.
  *
  * Makes the curves of what is right (wrong.h) in 'n_sets' datasets, the i-th
  * from the file names[i]; both must live as long.  STP_OK or STP_ERR_NOMEM.
- * Free with stp_curves_free().
- */
+ * Free with stp_curves_free(). */
 enum stp_status stp_curves_make(const struct stp_dataset *sets,
                                 const char *const *names, size_t n_sets,
                                 struct stp_curves *curves_ret,

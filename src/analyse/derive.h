@@ -1,5 +1,4 @@
-/*
- * derive.h - from comparisons to a policy that is not slower than NCCL
+/* derive.h - from comparisons to a policy that is not slower than NCCL
  *
  * An arm takes NCCL's place at a size only where the 95 percent interval of its
  * gain over the AUTO of the same rounds lies at or above 1 + min_gain, and only
@@ -22,8 +21,7 @@
  * at the measured sizes alone: between two of them an element may lie in
  * another part of a ring or on another channel, and be summed in another order.
  * Sums of two ranks have no order, and are interpolated where the arm is the
- * same to the bit at both sizes.
- */
+ * same to the bit at both sizes. */
 #ifndef STP_DERIVE_H
 #define STP_DERIVE_H
 
@@ -96,12 +94,10 @@ const struct stp_derived_rule *
 stp_derived_find(const struct stp_derived *derived, int coll, unsigned n_ranks,
                  uint64_t n_bytes);
 
-/*
- * Derives rules from the rows out of place, if there are any, else from those
+/* Derives rules from the rows out of place, if there are any, else from those
  * in place. STP_ERR_RANGE if a collective was measured with several types,
  * operations or roots, which tuners are not told; or STP_ERR_NOMEM. Free with
- * stp_derived_free().
- */
+ * stp_derived_free(). */
 enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
                               const struct stp_derive_terms *terms,
                               struct stp_derived *derived_ret,

@@ -1,6 +1,4 @@
-/*
- * iterations.h - what measured iterations say of each arm
- */
+/* iterations.h - what measured iterations say of each arm */
 #ifndef STP_ITERATIONS_H
 #define STP_ITERATIONS_H
 
@@ -65,10 +63,8 @@ struct stp_iteration_summary {
     double *pairs;                      /* for stp_find_regimes() to work in */
 };
 
-/*
- * Sums up.  STP_ERR_SYNTAX if a setting has no AUTO, STP_ERR_NOMEM;
- * *summary_ret is untouched then.  Free with stp_iteration_summary_free().
- */
+/* Sums up.  STP_ERR_SYNTAX if a setting has no AUTO, STP_ERR_NOMEM;
+ * *summary_ret is untouched then.  Free with stp_iteration_summary_free(). */
 enum stp_status
 stp_summarise_iterations(const struct stp_iterations *iterations,
                          struct stp_iteration_summary *summary_ret,
@@ -88,14 +84,12 @@ struct stp_regime {
     struct stp_gain alone_gain; /* collectives alone: of 'alone' over 'best' */
 };
 
-/*
- * Finds those that are beyond doubt: every arm that may be the fastest alone,
+/* Finds those that are beyond doubt: every arm that may be the fastest alone,
  * as the interval of the gain of 'alone' over it comes down to 1, has an
  * interval of the gain of 'best' over it at or above 1 + min_gain.  So that of
  * 'alone_gain' lies above 1.  Arms that NCCL ran as the same algorithm and
  * protocol with the same channels are one, and those not timed alone are none.
- * Into 'regimes', one a setting at most; returns how many.
- */
+ * Into 'regimes', one a setting at most; returns how many. */
 size_t stp_find_regimes(const struct stp_iteration_summary *summary,
                         double min_gain, struct stp_regime *regimes);
 

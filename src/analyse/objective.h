@@ -1,5 +1,4 @@
-/*
- * objective.h - what a policy is to shorten, and the measurements that say so
+/* objective.h - what a policy is to shorten, and the measurements that say so
  *
  *   time        of a collective alone
  *   iteration   of training iterations, in which collectives share the machine
@@ -11,8 +10,7 @@
  * there.
  *
  * A row of fsdp counts for both collectives that ran with its arm, allgather
- * and reducescatter.
- */
+ * and reducescatter. */
 #ifndef STP_OBJECTIVE_H
 #define STP_OBJECTIVE_H
 
@@ -30,13 +28,11 @@ const char *stp_objective_name(enum stp_objective objective);
 /* The one of that name, or -1. */
 int stp_objective_from_name(const char *word, size_t len);
 
-/*
- * Copies the rows that say something of the objective into *selected_ret, which
+/* Copies the rows that say something of the objective into *selected_ret, which
  * is empty. An arm that forces an algorithm, a protocol or channels alone
  * becomes the pair that NCCL ran with it, since rules name both; it is left out
  * where nobody knows the pair. STP_ERR_RANGE if there are no such rows, or
- * STP_ERR_NOMEM; *selected_ret is empty then.
- */
+ * STP_ERR_NOMEM; *selected_ret is empty then. */
 enum stp_status stp_objective_select(const struct stp_dataset *data,
                                      enum stp_objective objective,
                                      struct stp_dataset *selected_ret,
@@ -49,8 +45,7 @@ enum stp_status stp_objective_compare(const struct stp_dataset *selected,
                                       struct stp_comparisons *comparisons_ret,
                                       struct stp_error *err);
 
-/*
- * Compares the arms of registered buffers in one of the two situations in which
+/* Compares the arms of registered buffers in one of the two situations in which
  * an application asks:
  *
  *   overlapped  iterations in which compute goes on beside a collective

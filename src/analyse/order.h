@@ -1,6 +1,4 @@
-/*
- * order.h - in what order measurements are looked at
- */
+/* order.h - in what order measurements are looked at */
 #ifndef STP_ORDER_H
 #define STP_ORDER_H
 

@@ -1,6 +1,4 @@
-/*
- * overlap.h - how much communication is hidden behind compute
- */
+/* overlap.h - how much communication is hidden behind compute */
 #ifndef STP_OVERLAP_H
 #define STP_OVERLAP_H
 

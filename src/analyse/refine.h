@@ -1,10 +1,8 @@
-/*
- * refine.h - where further measurements would change what is decided
+/* refine.h - where further measurements would change what is decided
  *
  * A coarse grid shows between which sizes the decision (derive.h) changes;
  * there, and only there, sizes in between are worth measuring, with the arms
- * that are still in the running.
- */
+ * that are still in the running. */
 #ifndef STP_REFINE_H
 #define STP_REFINE_H
 
@@ -24,14 +22,12 @@ struct stp_refine_terms {
  * further apart than the resolution is as good. */
 #define STP_REFINE_SLACK 1.02
 
-/*
- * Whether something can be learnt between two neighbouring sizes, 'a' the
+/* Whether something can be learnt between two neighbouring sizes, 'a' the
  * smaller: they are further apart than the resolution, and another arm is
  * decided on at one than at the other, or NCCL's own choice is another, or some
  * arm's interval at either holds 1 + min_gain while it may be the best.  If so
  * *size_ret is halfway between them, a multiple of 'grain', and *arms_ret AUTO
- * and what is in the running at either.
- */
+ * and what is in the running at either. */
 bool stp_refine_between(const struct stp_point *a, const struct stp_point *b,
                         const struct stp_refine_terms *terms, uint64_t grain,
                         uint64_t *size_ret, struct stp_arms *arms_ret);
@@ -39,12 +35,10 @@ bool stp_refine_between(const struct stp_point *a, const struct stp_point *b,
 /* At most so many pairs, and so many channel counts of the best two. */
 enum { STP_REFINE_PAIRS = 3, STP_REFINE_COUNTS = 2 };
 
-/*
- * Lists the arms worth measuring in iterations, by the times of collectives
+/* Lists the arms worth measuring in iterations, by the times of collectives
  * alone: AUTO, AUTO once more, the best pairs in the running at all of the 'n'
  * points other than NCCL's own choice, and the best two, it included, with 8
- * and 16 channels.
- */
+ * and 16 channels. */
 void stp_refine_contenders(const struct stp_point *const *points, size_t n,
                            struct stp_arms *arms_ret);
 

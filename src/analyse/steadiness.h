@@ -1,7 +1,5 @@
-/*
- * steadiness.h - how steady a machine was while it was measured, and what gains
- * so many rounds tell from noise
- */
+/* steadiness.h - how steady a machine was while it was measured, and what gains
+ * so many rounds tell from noise */
 #ifndef STP_STEADINESS_H
 #define STP_STEADINESS_H
 
@@ -24,11 +22,9 @@ struct stp_steadiness {
                            if no arm has two rounds */
 };
 
-/*
- * How steady AUTO was in 'each', which has at least one point, and what the
+/* How steady AUTO was in 'each', which has at least one point, and what the
  * rounds of 'pooled' come to: the same, or the pooled workloads of iterations,
- * whose differences are no noise.  STP_ERR_NOMEM.
- */
+ * whose differences are no noise.  STP_ERR_NOMEM. */
 enum stp_status stp_steadiness_of(const struct stp_comparisons *each,
                                   const struct stp_comparisons *pooled,
                                   struct stp_steadiness *steadiness_ret,

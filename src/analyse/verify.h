@@ -1,6 +1,4 @@
-/*
- * verify.h - a policy against NCCL's own choice, size by size
- */
+/* verify.h - a policy against NCCL's own choice, size by size */
 #ifndef STP_VERIFY_H
 #define STP_VERIFY_H
 
@@ -41,15 +39,13 @@ enum stp_verdict stp_verify_comparison(const struct stp_point *point,
 /* Judges the plugin arm of a point; SAME if it has none. */
 enum stp_verdict stp_verify_point(const struct stp_point *point);
 
-/*
- * The least gain that any plugin arm that did not run as AUTO may have, with 95
+/* The least gain that any plugin arm that did not run as AUTO may have, with 95
  * percent confidence in all of them together: it is above the lower end of its
  * own interval, and so is not below the least of all lower ends.  Not of those
  * by the model; 1 if there are none.  A choice that may be slower, with an
  * interval wider than a fourth, or of a single round, says nothing of how much:
  * these do not count,
- * and *wide_ret is the one with the least lower end, NULL if there is none.
- */
+ * and *wide_ret is the one with the least lower end, NULL if there is none. */
 double stp_verify_least_gain(const struct stp_comparisons *verdicts,
                              const struct stp_point **wide_ret,
                              size_t *n_wide_ret);
@@ -57,25 +53,21 @@ double stp_verify_least_gain(const struct stp_comparisons *verdicts,
 /* The plugin arm of a point, or NULL. */
 const struct stp_comparison *stp_verify_arm(const struct stp_point *point);
 
-/*
- * Trims a rule to the sizes that hold: leaves out every size within its range
+/* Trims a rule to the sizes that hold: leaves out every size within its range
  * where, on as many ranks, the policy was slower, or, beyond the sizes that the
  * rule rests on, gained less than nothing, up to the next size on either side
  * where it was tried and held.  In sequential iterations it holds only where it
  * made them shorter: a collective back to back with itself finds its data and
  * kernels warm as in no step.  Into 'parts' what is left, ascending, the rule
  * itself if it holds everywhere; one at most for each size that it rests on.
- * Returns how many.  A point of fsdp counts for both of its collectives.
- */
+ * Returns how many.  A point of fsdp counts for both of its collectives. */
 size_t stp_verify_trim(const struct stp_comparisons *verdicts,
                        const struct stp_derived_rule *rule,
                        struct stp_derived_rule *parts);
 
-/*
- * Sizes at which a policy derived from measurements at 'seen' has not been
+/* Sizes at which a policy derived from measurements at 'seen' has not been
  * tried: halfway between neighbours, and either side of every range end in
- * 'ends' that lies within them.  Multiples of 'grain'; none of 'seen'.
- */
+ * 'ends' that lies within them.  Multiples of 'grain'; none of 'seen'. */
 enum stp_status stp_verify_sizes(const struct stp_sizes *seen,
                                  const uint64_t *ends, size_t n_ends,
                                  uint64_t grain, struct stp_sizes *sizes_ret,

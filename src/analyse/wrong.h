@@ -1,10 +1,8 @@
-/*
- * wrong.h - arms that computed wrong results, which decide nothing
+/* wrong.h - arms that computed wrong results, which decide nothing
  *
  * An arm with a wrong element at a size is out at that size: in every round,
  * place, type and workload of the data.  Where NCCL's own choice has one,
- * nothing right is there to compare with, and all arms are out.
- */
+ * nothing right is there to compare with, and all arms are out. */
 #ifndef STP_WRONG_H
 #define STP_WRONG_H
 
@@ -21,12 +19,10 @@ size_t stp_right_rows(const struct stp_dataset *data, bool keeps_auto,
  * wants it. */
 int stp_order_checks(const void *a, const void *b);
 
-/*
- * Joins to 'bits' what another row says of a row's arm at its size: it is OTHER
+/* Joins to 'bits' what another row says of a row's arm at its size: it is OTHER
  * if any row denies that it computes NCCL's own bits, or that NCCL's own choice
  * does, else SAME if any says so.  Of fsdp it is the reduce-scatter's: its
- * all-gather gains nothing by itself.
- */
+ * all-gather gains nothing by itself. */
 enum stp_bits stp_join_bits(enum stp_bits bits, const struct stp_measurement *m,
                             const struct stp_measurement *other);
 

@@ -1,6 +1,4 @@
-/*
- * child.h - child processes that run code of this program
- */
+/* child.h - child processes that run code of this program */
 #ifndef STP_CHILD_H
 #define STP_CHILD_H
 

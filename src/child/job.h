@@ -1,5 +1,4 @@
-/*
- * job.h - runs a user's command as a job, and awaits its end
+/* job.h - runs a user's command as a job, and awaits its end
  *
  * Requests to stop this process, and other signals, go to the job, which
  * decides what to make of them: this process reports afterwards. They stay
@@ -58,15 +57,13 @@ struct stp_job_end {
     bool is_limited; /* the limit ended it, or goes_on() */
 };
 
-/*
- * Runs the job and awaits its end.  Once the limit is reached, and the job is
+/* Runs the job and awaits its end.  Once the limit is reached, and the job is
  * there STP_JOB_GRACE_S later, it is killed.
  *
  * STP_ERR_IO if the output cannot be written, STP_ERR_DEVICE if no process can
  * be started; and STP_ERR_NOTHING if the command cannot be run: then the end
  * has STP_JOB_NOT_RUN or STP_JOB_NOT_FOUND.  On the first two *end_ret is
- * untouched.
- */
+ * untouched. */
 enum {
     STP_JOB_GRACE_S = 40, /* torchrun gives its workers 30 */
     STP_JOB_STOP_MS = 700,

@@ -1,6 +1,4 @@
-/*
- * cli.h - functions of several subcommands: machines, plugins, messages
- */
+/* cli.h - functions of several subcommands: machines, plugins, messages */
 #ifndef STP_CLI_H
 #define STP_CLI_H
 
@@ -96,13 +94,11 @@ bool stp_is_live(const char *on, const char *backend);
 /* Whether they mean the CPUs of this machine. */
 bool stp_is_on_cpus(const char *on, const char *backend);
 
-/*
- * Checks before a command measures that it has all it needs. Without --on and
+/* Checks before a command measures that it has all it needs. Without --on and
  * --backend that is a GPU: a recorded machine is never taken for one, and
  * 'example' is what a user would type to play one. It needs the module of the
  * transport, too, and our static tuner if 'takes_plugin'. Complains of each
- * that is missing and returns STP_EXIT_NOTHING, or returns STP_EXIT_OK.
- */
+ * that is missing and returns STP_EXIT_NOTHING, or returns STP_EXIT_OK. */
 int stp_check_needs(const char *on, const char *backend, const char *example,
                     bool takes_plugin);
 
@@ -131,11 +127,9 @@ enum stp_status stp_find_module(const char *name, char path[STP_CLI_PATH],
 enum stp_status stp_find_plugin(const char *name, char path[STP_CLI_PATH],
                                 struct stp_error *err);
 
-/*
- * Prepares to stage collectives by the stage policy in the file 'rules': finds
+/* Prepares to stage collectives by the stage policy in the file 'rules': finds
  * its absolute path, and the library that LD_PRELOAD is to have in front.
- * Complains and returns the exit status.
- */
+ * Complains and returns the exit status. */
 int stp_find_staging(const char *rules, char absolute[STP_CLI_PATH],
                      char library[STP_CLI_PATH]);
 
@@ -156,11 +150,9 @@ struct stp_lock {
     char path[STP_CLI_PATH];
 };
 
-/*
- * Takes the lock of the output 'path', which is the file PATH.lock beside it.
+/* Takes the lock of the output 'path', which is the file PATH.lock beside it.
  * If another process holds it, waits for its end, or else fails and says which
- * one does.  Ends with the process, too.
- */
+ * one does.  Ends with the process, too. */
 enum stp_status stp_lock_take(const char *path, bool waits,
                               struct stp_lock *lock_ret, struct stp_error *err);
 
@@ -169,8 +161,7 @@ void stp_lock_release(const struct stp_lock *lock);
 
 /* ---- running plugins ---- */
 
-/*
- * Chooses the policy of a plugin: the file 'named' (NULL: none), whatever the
+/* Chooses the policy of a plugin: the file 'named' (NULL: none), whatever the
  * environment, or else the file that our plugin would take in a job with this
  * environment (steptune-plugins(7)).  If the environment chose it, or would
  * have chosen another, prints a line that says so, for 'is_json' to stderr.
@@ -178,8 +169,7 @@ void stp_lock_release(const struct stp_lock *lock);
  * Returns STP_EXIT_OK and the path, "" if there is none; or complains, if the
  * environment is one with which the plugin would step aside.  Another vendor's
  * plugin, not 'ours', may have no use for NCCL_WORKLOAD_OVERLAP: if the policy
- * for overlap cannot be read then, NCCL_TUNER_CONFIG_FILE is its policy.
- */
+ * for overlap cannot be read then, NCCL_TUNER_CONFIG_FILE is its policy. */
 int stp_choose_policy(const char *named, bool ours, bool is_json,
                       char path_ret[STP_CLI_PATH]);
 
@@ -190,29 +180,23 @@ bool stp_has_policy(void);
 /* Prints the first warning of a plugin in mock NCCL from then on. */
 void stp_print_plugin_warnings(void);
 
-/*
- * Sets the environment of a job with the policy 'policy' (NULL: the one that
+/* Sets the environment of a job with the policy 'policy' (NULL: the one that
  * the environment chooses) on a host with the GPUs of the recorded machine at
- * 'machine_path' (NULL: this host).  Before any other thread runs.
- */
+ * 'machine_path' (NULL: this host).  Before any other thread runs. */
 enum stp_status stp_set_plugin_environment(const char *machine_path,
                                            const char *policy,
                                            struct stp_error *err);
 
-/*
- * Reads the policy at 'path' for a plugin, to be freed, or complains and
+/* Reads the policy at 'path' for a plugin, to be freed, or complains and
  * returns the exit status.  Another vendor's plugin may read a policy that we
  * cannot: unless the plugin is 'ours', *policy_ret is untouched then.  Ours
- * needs a policy: without one it would step aside and agree with anything.
- */
+ * needs a policy: without one it would step aside and agree with anything. */
 int stp_load_plugin_policy(const char *path, bool ours,
                            struct stp_policy **policy_ret);
 
-/*
- * Returns what 'run' returns.  For another vendor's 'plugin' (NULL for ours) it
+/* Returns what 'run' returns.  For another vendor's 'plugin' (NULL for ours) it
  * runs in a child: the plugin may crash, as it would crash a job, which is then
- * reported.
- */
+ * reported. */
 int stp_run_plugin(const char *plugin, int (*run)(void *user), void *user);
 
 /* ---- measuring ---- */
@@ -241,11 +225,9 @@ enum stp_status stp_open_engines(const struct stp_open_options *options,
                                  struct stp_engines *engines_ret,
                                  struct stp_error *err);
 
-/*
- * Runs 'body' in each process that the options ask for, which become complete
+/* Runs 'body' in each process that the options ask for, which become complete
  * by this, or in all that mpirun, srun or torchrun started.  Returns the exit
- * status of the body, or complains.
- */
+ * status of the body, or complains. */
 int stp_launch(const struct stp_machine_options *machine,
                struct stp_run_options *run,
                int (*body)(void *user, const struct stp_world *world),
@@ -255,13 +237,11 @@ int stp_launch(const struct stp_machine_options *machine,
  * If a launcher started several, rank 0 runs it, and says so. */
 bool stp_runs_command(const char *what);
 
-/*
- * For a command that runs the user's job several times: calls body() as
+/* For a command that runs the user's job several times: calls body() as
  * stp_launch() does, in this process, or in all that torchrun or srun started,
  * each of which then runs its own process of the job.  Under mpirun, where MPI
  * can start once in a process, it complains, and 'example' is what to type
- * instead.
- */
+ * instead. */
 int stp_launch_jobs(const char *example,
                     int (*body)(void *user, const struct stp_world *world),
                     void *user);
@@ -336,12 +316,10 @@ void stp_progress_clear(void);
 
 /* ---- messages ---- */
 
-/*
- * A stream that writes to a descriptor, in which control characters, but tabs
+/* A stream that writes to a descriptor, in which control characters, but tabs
  * and ends of lines, and what is not UTF-8, become "\xNN": stdout is one, and
  * stp_complain() does the same.  fclose() leaves the descriptor open.  NULL
- * without memory.
- */
+ * without memory. */
 FILE *stp_guard_output(int fd);
 
 /* "steptune NAME", with which all messages begin. */

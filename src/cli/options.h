@@ -1,10 +1,8 @@
-/*
- * options.h - the options of a command as a table, and the parser on top of
+/* options.h - the options of a command as a table, and the parser on top of
  * argp that reads it
  *
  * A row says all there is to know of an option: names, kind, where its value
- * goes, range, default and help.  Errors and --help are made of it.
- */
+ * goes, range, default and help.  Errors and --help are made of it. */
 #ifndef STP_OPTIONS_H
 #define STP_OPTIONS_H
 

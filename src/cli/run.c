@@ -299,12 +299,10 @@ static int run_set_trace(const char *path)
     return status == STP_EXIT_OK ? run_set("STEPTUNE_TRACE", absolute) : status;
 }
 
-/*
- * Puts the staging library in front of NCCL: before all libraries, for programs
+/* Puts the staging library in front of NCCL: before all libraries, for programs
  * that are linked with NCCL.  For others it must also be the first that was
  * loaded under NCCL's name, since a program may load its own NCCL by a path and
- * then open that name, as JAX does; NCCL behind it has what it lacks.
- */
+ * then open that name, as JAX does; NCCL behind it has what it lacks. */
 static int run_set_stage(struct run_options *o, const char *folder)
 {
     const char *rules = o->stage;

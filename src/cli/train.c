@@ -359,12 +359,10 @@ static bool session_goes_on(void *user)
     return !stp_stop_requested();
 }
 
-/*
- * Trains one job, unless it is there already, and keeps the result: in the
+/* Trains one job, unless it is there already, and keeps the result: in the
  * file, too.  All processes of 'part', whose engines these are, call it.  A
  * failure of this training alone is reported and counted, and STP_OK;
- * STP_ERR_STOPPED after a signal.
- */
+ * STP_ERR_STOPPED after a signal. */
 static enum stp_status session_train(struct train_session *s,
                                      const struct stp_world *part,
                                      struct stp_train_engines *engines,

@@ -1,5 +1,4 @@
-/*
- * train_engines.h - the engines of one count of GPUs, each rank with a thread
+/* train_engines.h - the engines of one count of GPUs, each rank with a thread
  */
 #ifndef STP_TRAIN_ENGINES_H
 #define STP_TRAIN_ENGINES_H

@@ -1,11 +1,9 @@
-/*
- * csv.h - tables with a header line, read strictly
+/* csv.h - tables with a header line, read strictly
  *
  * '#' lines are comments, empty lines are skipped, the first other line names
  * the columns in any order, and every line after it is a row with as many
  * fields.  A field that cannot be read refuses the whole text, with line and
- * column.
- */
+ * column. */
 #ifndef STP_CSV_H
 #define STP_CSV_H
 

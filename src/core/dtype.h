@@ -1,9 +1,7 @@
-/*
- * dtype.h - datatypes and reductions
+/* dtype.h - datatypes and reductions
  *
  * Numbered as ncclDataType_t and ncclRedOp_t of NCCL 2.24 and later.  Each has
- * a word of ours, for files, and that of NVIDIA's nccl-tests; both are read.
- */
+ * a word of ours, for files, and that of NVIDIA's nccl-tests; both are read. */
 #ifndef STP_DTYPE_H
 #define STP_DTYPE_H
 

@@ -1,10 +1,8 @@
-/*
- * memory.h - where the data of a collective lie when NCCL moves them, and so
+/* memory.h - where the data of a collective lie when NCCL moves them, and so
  * which kernels or engines NCCL can move them by
  *
  * The words stand in the files steptune.conf.memory, steptune.conf.stage and in
- * measurements.
- */
+ * measurements. */
 #ifndef STP_MEMORY_H
 #define STP_MEMORY_H
 
@@ -39,8 +37,7 @@ enum { STP_MEMORY_TEXT = 32 };
 const char *stp_memory_text(int memory, int min_ctas,
                             char text[STP_MEMORY_TEXT]);
 
-/*
- * The bytes that a staged collective has in its window, of 'n_bytes' that its
+/* The bytes that a staged collective has in its window, of 'n_bytes' that its
  * call has: of the message of an all-reduce, else of a rank's part.
  *
  * NCCL's symmetric kernels move 16 bytes a lane in whole rounds alone, which
@@ -50,8 +47,7 @@ const char *stp_memory_text(int memory, int min_ctas,
  * src/device/symmetric).  So a rest of more than half a round is filled up to
  * a round, and a smaller one to a quarter or to half of one; a message of less
  * than a quarter, or of NCCL's own count of CTAs, to 16 bytes.  At most twice
- * 'n_bytes', or 16.
- */
+ * 'n_bytes', or 16. */
 uint64_t stp_memory_padded(int coll, unsigned n_ranks, int min_ctas,
                            uint64_t n_bytes);
 

@@ -1,9 +1,7 @@
-/*
- * names.h - the words used in files and options, and the NCCL numbers they mean
+/* names.h - the words used in files and options, and the NCCL numbers they mean
  *
  * Each list is the only place where a word and its number meet; the order is
- * the order in which messages list the words.
- */
+ * the order in which messages list the words. */
 #ifndef STP_NAMES_H
 #define STP_NAMES_H
 
@@ -51,11 +49,9 @@ const char *stp_coll_names(void);
 const char *stp_algo_names(void);
 const char *stp_proto_names(void);
 
-/*
- * Whether NCCL has a kernel for this collective with this algorithm and
+/* Whether NCCL has a kernel for this collective with this algorithm and
  * protocol at all, on whatever machine: broadcast and reduce only as rings, LL
- * and LL128 only with ring and tree, and so on.
- */
+ * and LL128 only with ring and tree, and so on. */
 bool stp_pair_exists(int coll, int algo, int proto);
 
 #endif /* STP_NAMES_H */

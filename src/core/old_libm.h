@@ -1,10 +1,8 @@
-/*
- * old_libm.h - the names that these functions have in every glibc
+/* old_libm.h - the names that these functions have in every glibc
  *
  * glibc 2.29 gave them new ones, which differ in how they report errors; a
  * plugin built with those would not load on an older system.  Included in all
- * of core/ by its build (src/CMakeLists.txt).
- */
+ * of core/ by its build (src/CMakeLists.txt). */
 #ifndef STP_OLD_LIBM_H
 #define STP_OLD_LIBM_H
 

@@ -1,9 +1,7 @@
-/*
- * rng.h - random numbers that depend on nothing but (seed, counter), and a hash
+/* rng.h - random numbers that depend on nothing but (seed, counter), and a hash
  *
  * There is no state: equal seeds and counters give equal numbers, in
- * any order, on any rank.
- */
+ * any order, on any rank. */
 #ifndef STP_RNG_H
 #define STP_RNG_H
 

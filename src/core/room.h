@@ -1,6 +1,4 @@
-/*
- * room.h - lists that double when they are full
- */
+/* room.h - lists that double when they are full */
 #ifndef STP_ROOM_H
 #define STP_ROOM_H
 

@@ -1,6 +1,4 @@
-/*
- * stats.h - the statistics that measurements and verdicts rest on
- */
+/* stats.h - the statistics that measurements and verdicts rest on */
 #ifndef STP_STATS_H
 #define STP_STATS_H
 
@@ -22,11 +20,9 @@ enum { STP_LEAST_P95 = 20, STP_LEAST_P99 = 100 };
 /* Takes percentiles out that 'n' values do not tell. */
 void stp_summary_limit(struct stp_summary *summary, size_t n);
 
-/*
- * Sums up the 'n' >= 1 finite values, which it sorts.  Percentiles are
+/* Sums up the 'n' >= 1 finite values, which it sorts.  Percentiles are
  * interpolated linearly between the order statistics (Hyndman and Fan's type 7,
- * as NumPy's default).
- */
+ * as NumPy's default). */
 void stp_summarise(double *values, size_t n, struct stp_summary *summary_ret);
 
 /* The mean of 'n' >= 1 values. */
@@ -39,11 +35,9 @@ double stp_stddev(const double *values, size_t n);
  * of 'n' >= 1 of them, which it sorts: a few that are far out change little. */
 double stp_robust_stddev(double *sizes, size_t n);
 
-/*
- * The 0.975 quantile of Student's t with 'df' >= 1 degrees of freedom: half the
+/* The 0.975 quantile of Student's t with 'df' >= 1 degrees of freedom: half the
  * width of a 95 percent interval, in standard errors.  Within 1e-4 of the exact
- * value.
- */
+ * value. */
 double stp_t975(size_t df);
 
 /* How much faster: 1.05 is a twentieth more work in the same time. */
@@ -54,11 +48,9 @@ struct stp_gain {
     size_t n_pairs;
 };
 
-/*
- * The gain of 'n' >= 1 paired times over a baseline, times > 0: the geometric
+/* The gain of 'n' >= 1 paired times over a baseline, times > 0: the geometric
  * mean of baseline[i] / times[i], with Student's interval on the logarithms.
- * One pair says nothing of its error: its interval is 0 to infinity.
- */
+ * One pair says nothing of its error: its interval is 0 to infinity. */
 struct stp_gain stp_paired_gain(const double *baseline, const double *times,
                                 size_t n);
 

@@ -1,6 +1,4 @@
-/*
- * status.h - how Steptune's functions say that they failed, and why
- */
+/* status.h - how Steptune's functions say that they failed, and why */
 #ifndef STP_STATUS_H
 #define STP_STATUS_H
 
@@ -53,11 +51,9 @@ struct stp_error {
 #define STP_PRINTF(fmt, args)
 #endif
 
-/*
- * Fills *err (NULL is allowed) and returns 'status', so that a function can end
+/* Fills *err (NULL is allowed) and returns 'status', so that a function can end
  * with "return stp_fail(...)".  A text that is too long is cut, and words of
- * files cannot reach a terminal as escape sequences: see stp_printable().
- */
+ * files cannot reach a terminal as escape sequences: see stp_printable(). */
 enum stp_status stp_fail(struct stp_error *err, enum stp_status status,
                          const char *fmt, ...) STP_PRINTF(3, 4);
 
@@ -69,10 +65,8 @@ enum stp_status stp_fail_at(struct stp_error *err, enum stp_status status,
 /* stp_fail() for an allocation that failed: STP_ERR_NOMEM, "out of memory". */
 enum stp_status stp_nomem(struct stp_error *err);
 
-/*
- * Writes "PATH:LINE:COLUMN: TEXT" into 'buf', leaving out what is 0, as
- * compilers print it.  Always terminated; cut if 'size' is too small.
- */
+/* Writes "PATH:LINE:COLUMN: TEXT" into 'buf', leaving out what is 0, as
+ * compilers print it.  Always terminated; cut if 'size' is too small. */
 void stp_error_string(const struct stp_error *err, const char *path, char *buf,
                       size_t size);
 

@@ -1,8 +1,6 @@
-/*
- * text.h - reading fields, numbers and sizes out of text, and files into memory
+/* text.h - reading fields, numbers and sizes out of text, and files into memory
  *
- * A field is a (pointer, length) pair into a buffer that somebody else owns.
- */
+ * A field is a (pointer, length) pair into a buffer that somebody else owns. */
 #ifndef STP_TEXT_H
 #define STP_TEXT_H
 
@@ -18,8 +16,7 @@ struct stp_field {
     unsigned column; /* of its first byte in the line, from 1 */
 };
 
-/*
- * Splits the line of 'len' bytes at 'line' at commas into at most 'max' fields,
+/* Splits the line of 'len' bytes at 'line' at commas into at most 'max' fields,
  * without spaces and tabs around each.  Returns the number of fields that the
  * line has, which may be more than 'max'.  An empty line has one empty field.
  */
@@ -37,11 +34,9 @@ bool stp_field_is(const struct stp_field *field, const char *word);
 int stp_find_word(const char *const *words, int n, const char *word,
                   size_t len);
 
-/*
- * Takes the next line off the text from *s up to 'end': returns its start, puts
+/* Takes the next line off the text from *s up to 'end': returns its start, puts
  * its length, without the LF or CRLF that ends it, into *len_ret, and moves *s
- * behind it.  Returns NULL, and changes nothing, at the end.
- */
+ * behind it.  Returns NULL, and changes nothing, at the end. */
 const char *stp_next_line(const char **s, const char *end, size_t *len_ret);
 
 /* Decimal digits and nothing else, at most UINT64_MAX.  False, and *value_ret
@@ -58,12 +53,10 @@ bool stp_parse_double(const char *s, size_t len, double *value_ret);
 /* The name of a file without its folders: 'path' after its last slash. */
 const char *stp_base_name(const char *path);
 
-/*
- * Reads the file at 'path' whole, into *text_ret, to be freed with free(), with
+/* Reads the file at 'path' whole, into *text_ret, to be freed with free(), with
  * a NUL behind its *len_ret bytes.  STP_ERR_IO (a directory, too),
  * STP_ERR_LIMIT above 'max' bytes, or STP_ERR_NOMEM; the text of *err does not
- * name the file.
- */
+ * name the file. */
 enum stp_status stp_read_file(const char *path, size_t max, char **text_ret,
                               size_t *len_ret, struct stp_error *err);
 

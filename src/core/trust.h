@@ -1,10 +1,8 @@
-/*
- * trust.h - whether a file may be used, by its type, its owner and its folder
+/* trust.h - whether a file may be used, by its type, its owner and its folder
  *
  * One rule for all that a job opens; SECURITY.md tells why it is what it is.  A
  * folder that all users may write is one in which another user may have made
- * what is there, or, without the sticky bit, may have replaced it.
- */
+ * what is there, or, without the sticky bit, may have replaced it. */
 #ifndef STP_TRUST_H
 #define STP_TRUST_H
 

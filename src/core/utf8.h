@@ -1,5 +1,4 @@
-/*
- * utf8.h - text of files, for people: UTF-8, and nothing that a terminal obeys
+/* utf8.h - text of files, for people: UTF-8, and nothing that a terminal obeys
  */
 #ifndef STP_UTF8_H
 #define STP_UTF8_H
@@ -10,12 +9,10 @@
  * with; 0 if they begin with none. */
 size_t stp_utf8_len(const char *s, size_t len);
 
-/*
- * Copies the 'len' bytes at 's', which any file may hold, as a terminal may
+/* Copies the 'len' bytes at 's', which any file may hold, as a terminal may
  * print them: of control characters but tabs, and of what is not UTF-8, each
  * byte becomes "\xNN".  Always terminated; cut after a character if 'size' is
- * too small.
- */
+ * too small. */
 void stp_printable(const char *s, size_t len, char *buf, size_t size);
 
 #endif /* STP_UTF8_H */

@@ -1,6 +1,4 @@
-/*
- * arm.h - arms: the ways to run a collective that a benchmark compares
- */
+/* arm.h - arms: the ways to run a collective that a benchmark compares */
 #ifndef STP_ARM_H
 #define STP_ARM_H
 
@@ -89,13 +87,11 @@ void stp_arm_columns(const struct stp_arm *arm, char algo[STP_ARM_NAME],
 /* The arm of such a name; false, and *arm_ret untouched, if there is none. */
 bool stp_arm_from_name(const char *name, size_t len, struct stp_arm *arm_ret);
 
-/*
- * Reads a comma-separated list of names: "all" is every algorithm with every
+/* Reads a comma-separated list of names: "all" is every algorithm with every
  * protocol that NCCL has kernels for, "memory" every setup of stp_setups;
  * "plugin" is not in a list.  AUTO is always the first of *arms_ret, named or
  * not, and no arm is in it twice.  *err names the word that means nothing;
- * *arms_ret is undefined then.
- */
+ * *arms_ret is undefined then. */
 enum stp_status stp_arms_parse(const char *list, struct stp_arms *arms_ret,
                                struct stp_error *err);
 
@@ -109,10 +105,8 @@ enum stp_status stp_arms_add_setup(struct stp_arms *arms,
                                    const struct stp_setup *setup,
                                    struct stp_error *err);
 
-/*
- * Adds, for each forced arm that leaves the channels to NCCL, one arm for each
- * count of the comma-separated 'list' of different numbers from 1 to 64.
- */
+/* Adds, for each forced arm that leaves the channels to NCCL, one arm for each
+ * count of the comma-separated 'list' of different numbers from 1 to 64. */
 enum stp_status stp_arms_add_channels(struct stp_arms *arms, const char *list,
                                       struct stp_error *err);
 

@@ -1,10 +1,8 @@
-/*
- * arm_tuner.h - a tuner that forces whatever arm is set, for benchmarks
+/* arm_tuner.h - a tuner that forces whatever arm is set, for benchmarks
  *
  * With it, arms change inside one running communicator.  NCCL's tuner interface
  * hands no pointer of the application to a tuner, so the arm is set for the
- * whole process.
- */
+ * whole process. */
 #ifndef STP_ARM_TUNER_H
 #define STP_ARM_TUNER_H
 

@@ -1,6 +1,4 @@
-/*
- * call.h - the collectives, GEMMs and smaller kernels that ranks run
- */
+/* call.h - the collectives, GEMMs and smaller kernels that ranks run */
 #ifndef STP_CALL_H
 #define STP_CALL_H
 
@@ -10,11 +8,9 @@
 #include "core/dtype.h"
 #include "core/status.h"
 
-/*
- * Groups of ranks, each rank in one: 'size' ranks that are 'stride' apart, as
+/* Groups of ranks, each rank in one: 'size' ranks that are 'stride' apart, as
  * {0,2} and {1,3} of four with 2 and 2.  Their product divides the number of
- * all ranks.  Size 0: all ranks are one group.
- */
+ * all ranks.  Size 0: all ranks are one group. */
 struct stp_rank_groups {
     unsigned size;
     unsigned stride;
@@ -117,11 +113,9 @@ enum stp_epilogue {
     STP_N_EPILOGUES,
 };
 
-/*
- * C = epilogue(op(A) op(B) + beta C).  op(A) is m x k, op(B) k x n, C m x n;
+/* C = epilogue(op(A) op(B) + beta C).  op(A) is m x k, op(B) k x n, C m x n;
  * A is stored as k x m if a_transposed, B as n x k if b_transposed.  C is of
- * the type of A and B or, to add up gradients, of F32.
- */
+ * the type of A and B or, to add up gradients, of F32. */
 struct stp_product {
     struct stp_gemm gemm; /* its shape, and the type of A, B and bias */
     bool a_transposed, b_transposed;

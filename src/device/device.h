@@ -1,5 +1,4 @@
-/*
- * device.h - all ranks of a run, as the measuring loops use them
+/* device.h - all ranks of a run, as the measuring loops use them
  *
  * The measuring loops, the statistics and the reports see a machine only
  * through these functions, so that the same loops run on GPUs, on CPUs and on a
@@ -13,8 +12,7 @@
  *
  * With several processes each opens the device with its part of the ranks, and
  * all of them make the same calls in the same order; times are then those of
- * all ranks, in every process.  One thread of a process uses a device.
- */
+ * all ranks, in every process.  One thread of a process uses a device. */
 #ifndef STP_DEVICE_H
 #define STP_DEVICE_H
 
@@ -67,10 +65,8 @@ struct stp_device_info {
 
 enum { STP_GPUS_TEXT = 112 }; /* bytes of such a text */
 
-/*
- * "2 x NVIDIA H200", or "1 x NVIDIA H200 shared by 2 ranks": 'n_gpus' of 0 says
- * that each of the ranks has a GPU of its own.  Returns 'text'.
- */
+/* "2 x NVIDIA H200", or "1 x NVIDIA H200 shared by 2 ranks": 'n_gpus' of 0 says
+ * that each of the ranks has a GPU of its own.  Returns 'text'. */
 const char *stp_gpus_text(unsigned n_ranks, unsigned n_gpus, const char *gpu,
                           char text[STP_GPUS_TEXT]);
 
@@ -136,11 +132,9 @@ void stp_device_get_info(const struct stp_device *device,
 void stp_device_rank_line(const struct stp_device *device, unsigned rank,
                           char *line, size_t size);
 
-/*
- * The sizes at which this device knows interleaved times of a collective,
+/* The sizes at which this device knows interleaved times of a collective,
  * ascending: at most 'max' of them into 'sizes'.  Returns how many there are; 0
- * if any size is as good as any other.
- */
+ * if any size is as good as any other. */
 size_t stp_device_sizes(const struct stp_device *device, int coll,
                         uint64_t *sizes, size_t max);
 
@@ -151,11 +145,9 @@ struct stp_device_overlap {
     struct stp_gemm gemm;
 };
 
-/*
- * Lists the overlaps of which this device knows interleaved times, in ascending
+/* Lists the overlaps of which this device knows interleaved times, in ascending
  * order of modes and sizes: at most 'max' of them into 'overlaps'. Returns how
- * many there are; 0 if any product is as good as any other.
- */
+ * many there are; 0 if any product is as good as any other. */
 size_t stp_device_overlaps(const struct stp_device *device, int coll,
                            struct stp_device_overlap *overlaps, size_t max);
 
@@ -178,25 +170,21 @@ enum stp_status stp_device_select_arm(const struct stp_device *device,
                                       const struct stp_arm *arm,
                                       struct stp_error *err);
 
-/*
- * Runs the collective once on every rank, untimed by events, and says how.  A
+/* Runs the collective once on every rank, untimed by events, and says how.  A
  * forced arm that NCCL rules out for it runs as NCCL's own choice.
- * 'question_ret' may be NULL; its n_bytes is 0 if no tuner was asked.
- */
+ * 'question_ret' may be NULL; its n_bytes is 0 if no tuner was asked. */
 enum stp_status stp_device_probe(const struct stp_device *device,
                                  const struct stp_collective *collective,
                                  struct stp_device_run *run_ret,
                                  struct stp_question *question_ret,
                                  struct stp_error *err);
 
-/*
- * Runs the collective once, on fresh random data of 'seed' and into poisoned
+/* Runs the collective once, on fresh random data of 'seed' and into poisoned
  * output, and compares every element on every rank that gets a result with its
  * expected value (device/pattern.h); 'rounds': of data that show the order of
  * operations, and to within their rounding.  *found_ret is what is found on all
  * ranks: its bits are equal for equal seeds and results.  A device without data
- * says 0.
- */
+ * says 0. */
 enum stp_status stp_device_check(const struct stp_device *device,
                                  const struct stp_collective *collective,
                                  uint64_t seed, bool rounds,
@@ -242,11 +230,9 @@ enum stp_status stp_device_wait(const struct stp_device *device,
 
 /* ---- running it ---- */
 
-/*
- * Runs the work noted since the last time, on all ranks, and waits.  A device
+/* Runs the work noted since the last time, on all ranks, and waits.  A device
  * opened with graphs runs it as one CUDA graph, after once without.  After a
- * failure the device can only be closed.
- */
+ * failure the device can only be closed. */
 enum stp_status stp_device_synchronise(const struct stp_device *device,
                                        struct stp_error *err);
 

@@ -1,6 +1,4 @@
-/*
- * device_ranks.h - the ranks of a device, within device*.c
- */
+/* device_ranks.h - the ranks of a device, within device*.c */
 #ifndef STP_DEVICE_RANKS_H
 #define STP_DEVICE_RANKS_H
 

@@ -1,6 +1,4 @@
-/*
- * dl_table.h - the functions of a library that is opened at run time
- */
+/* dl_table.h - the functions of a library that is opened at run time */
 #ifndef STP_DL_TABLE_H
 #define STP_DL_TABLE_H
 
@@ -14,11 +12,9 @@ struct stp_dl_symbol {
     size_t offset;
 };
 
-/*
- * Fills in *api_ret, all functions of 'symbols', from a library that dlopen()
+/* Fills in *api_ret, all functions of 'symbols', from a library that dlopen()
  * opened.  STP_ERR_NOTHING: "LIBRARY has no NAME", and 'expected' after it;
- * *api_ret is undefined then.
- */
+ * *api_ret is undefined then. */
 enum stp_status stp_dl_find(void *handle, const char *library,
                             const struct stp_dl_symbol *symbols, size_t n,
                             const char *expected, void *api_ret,

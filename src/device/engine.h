@@ -1,5 +1,4 @@
-/*
- * engine.h - the seam to a platform: one rank
+/* engine.h - the seam to a platform: one rank
  *
  * A transport implements one table: memory, streams, collectives, events, GEMMs
  * and the other arithmetic of a multilayer perceptron, of one rank.  Training
@@ -24,8 +23,7 @@
  * Matrices are row-major without gaps.  Types are enum stp_type: F32, F64, F16
  * and BF16, unless an operation says less.  Arithmetic is in F32 or better, and
  * results are rounded to nearest, ties to even.  F64 is for tests: an
- * engine may lack it (STP_ERR_RANGE), and only a cast mixes it with others.
- */
+ * engine may lack it (STP_ERR_RANGE), and only a cast mixes it with others. */
 #ifndef STP_ENGINE_H
 #define STP_ENGINE_H
 
@@ -44,8 +42,7 @@
 
 enum { STP_ENGINE_ALIGN = 256 }; /* bytes; alloc() gives multiples of it */
 
-/*
- * Softmax and cross-entropy of 'n' rows of 'classes' logits, with the mean over
+/* Softmax and cross-entropy of 'n' rows of 'classes' logits, with the mean over
  * a batch that is larger: for each row with label y and probabilities p,
  *
  *     *loss    += loss_scale * -log p[y]     (F64, not NULL)
@@ -54,8 +51,7 @@ enum { STP_ENGINE_ALIGN = 256 }; /* bytes; alloc() gives multiples of it */
  *
  * with the largest logit subtracted first.  The sums run in any order.  Both
  * scales are 1 / (global batch) for its mean, the latter times the scale
- * of gradients.
- */
+ * of gradients. */
 struct stp_cross_entropy {
     unsigned n;
     unsigned classes;
@@ -69,10 +65,8 @@ struct stp_cross_entropy {
     void *gradient; /* may be 'logits' */
 };
 
-/*
- * w -= rate * scale * gradient for 'n' elements, and a copy of w in another
- * type.  Nothing of it happens if *skip (F32) is not 0.
- */
+/* w -= rate * scale * gradient for 'n' elements, and a copy of w in another
+ * type.  Nothing of it happens if *skip (F32) is not 0. */
 struct stp_update {
     uint64_t n;
     int type; /* of w: F32 or F64 */
@@ -108,13 +102,11 @@ struct stp_engine_ops {
 
     /* ---- at once, while no noted work is yet to run ---- */
 
-    /*
-     * 'nbytes' of zeros.  'registers': collectives use it, and setups of
+    /* 'nbytes' of zeros.  'registers': collectives use it, and setups of
      * registered buffers that are selected from now on register it, so that all
      * ranks ask for as much; two at a time.  STP_ERR_NOMEM says for which
      * 'purpose', such as "gradients", how much was asked and how much there is.
-     * Freed by release().
-     */
+     * Freed by release(). */
     enum stp_status (*alloc)(void *self, uint64_t nbytes, const char *purpose,
                              bool registers, void **address_ret,
                              struct stp_error *err);
@@ -133,14 +125,12 @@ struct stp_engine_ops {
     enum stp_status (*agree)(void *self, enum stp_status status,
                              struct stp_error *err);
 
-    /*
-     * Collectives from now on run as this arm says, in the same communicator;
+    /* Collectives from now on run as this arm says, in the same communicator;
      * AUTO to begin with; a setup gets a communicator when it is first
      * selected, by all processes alike.  The arm is the process's: no rank of
      * it may still run earlier work.  STP_ERR_RANGE for the plugin arm if the
      * engine was opened without a plugin, for a forced one if nothing can be
-     * forced, and for a setup that this NCCL or a recorded machine lacks.
-     */
+     * forced, and for a setup that this NCCL or a recorded machine lacks. */
     enum stp_status (*select_arm)(void *self, const struct stp_arm *arm,
                                   struct stp_error *err);
 
@@ -162,12 +152,10 @@ struct stp_engine_ops {
                               const struct stp_kernel *kernel,
                               struct stp_error *err);
 
-    /*
-     * At once, on all ranks: makes the communicators of these groups, which
+    /* At once, on all ranks: makes the communicators of these groups, which
      * run as the arm says and stay until close().  The first call makes split 1
      * of stp_transfer, the next one split 2; one that fails makes none.  NULL:
-     * there are no groups.
-     */
+     * there are no groups. */
     enum stp_status (*split)(void *self, const struct stp_rank_groups *groups,
                              struct stp_error *err);
 
@@ -235,11 +223,9 @@ struct stp_engine_ops {
     enum stp_status (*check)(void *self, const struct stp_work *work,
                              struct stp_error *err);
 
-    /*
-     * At once: at least 'nbytes' for measuring in this stream, which hold
+    /* At once: at least 'nbytes' for measuring in this stream, which hold
      * numbers of 'type', and stay until close().  The same address unless it
-     * was of fewer bytes.
-     */
+     * was of fewer bytes. */
     enum stp_status (*room)(void *self, enum stp_room room, unsigned stream,
                             int type, uint64_t nbytes, void **address_ret,
                             struct stp_error *err);
@@ -338,11 +324,9 @@ struct stp_engines {
     unsigned n_per_thread; /* ranks of each */
 };
 
-/*
- * Makes a device of this process's ranks, which were opened by 'options' for
+/* Makes a device of this process's ranks, which were opened by 'options' for
  * measuring.  They are the device's, and closed if it cannot be made.  All
- * processes of options->world call it.
- */
+ * processes of options->world call it. */
 enum stp_status stp_device_open(const struct stp_device_options *options,
                                 const struct stp_engines *engines,
                                 struct stp_device *device_ret,

@@ -1,6 +1,4 @@
-/*
- * host.h - the machine that a process runs on
- */
+/* host.h - the machine that a process runs on */
 #ifndef STP_HOST_H
 #define STP_HOST_H
 

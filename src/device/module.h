@@ -1,9 +1,7 @@
-/*
- * module.h - transports in libraries of their own, opened at run time
+/* module.h - transports in libraries of their own, opened at run time
  *
  * So that the command runs on machines without CUDA and NCCL, or Gloo.  A
- * module exports one data object, named by STP_MODULE_SYMBOL.
- */
+ * module exports one data object, named by STP_MODULE_SYMBOL. */
 #ifndef STP_MODULE_H
 #define STP_MODULE_H
 
@@ -48,11 +46,9 @@ struct stp_module {
 
 #define STP_MODULE_SYMBOL "stp_steptune_module"
 
-/*
- * Opens the module at 'path' for the rest of the process.  STP_ERR_IO if there
+/* Opens the module at 'path' for the rest of the process.  STP_ERR_IO if there
  * is no such file, STP_ERR_DEVICE if it, or a library it needs, does not load:
- * then *err says which.
- */
+ * then *err says which. */
 enum stp_status stp_module_open(const char *path,
                                 const struct stp_module **module_ret,
                                 struct stp_error *err);

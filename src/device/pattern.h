@@ -1,5 +1,4 @@
-/*
- * pattern.h - data to check collectives with: the input and the expected output
+/* pattern.h - data to check collectives with: the input and the expected output
  *
  * Every element of every rank's input is a function of the seed, so what must
  * come out is known anywhere without moving a byte.  Inputs of floating-point
@@ -19,8 +18,7 @@
  * element is another pair's, so that stp_pattern_n_seeds() seeds in a row show
  * the order of every element.
  *
- * For C and, inline, for CUDA: the same lines run on both.
- */
+ * For C and, inline, for CUDA: the same lines run on both. */
 #ifndef STP_PATTERN_H
 #define STP_PATTERN_H
 
@@ -361,8 +359,7 @@ STP_PATTERN double stp_pattern_tolerance(const struct stp_pattern *p)
                : (p->ranks + 2) * unit * limit;
 }
 
-/*
- * How far element 'i' of a result may be off, as its inputs have it: for data
+/* How far element 'i' of a result may be off, as its inputs have it: for data
  * that round twice the bound of any order of operations, exp((n + 1) u) - 1
  * times the sum, or product, of absolute values (Higham, Accuracy and Stability
  * of Numerical Algorithms, 4.2), and n of the smallest numbers for underflow.

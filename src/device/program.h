@@ -1,6 +1,4 @@
-/*
- * program.h - the work that was noted and is yet to run
- */
+/* program.h - the work that was noted and is yet to run */
 #ifndef STP_PROGRAM_H
 #define STP_PROGRAM_H
 

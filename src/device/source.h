@@ -1,19 +1,15 @@
-/*
- * source.h - where a time comes from
- */
+/* source.h - where a time comes from */
 #ifndef STP_SOURCE_H
 #define STP_SOURCE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/*
- * The worth of a time, best first. A time made of others is worth as much as
+/* The worth of a time, best first. A time made of others is worth as much as
  * the worst of them, and every file and every print of a time says its source.
  *
  * Another property says whether it was taken in interleaved rounds or in a
- * single pass (struct stp_measurement): any source may be either.
- */
+ * single pass (struct stp_measurement): any source may be either. */
 enum stp_source {
     STP_SOURCE_MEASURED,     /* on the hardware, now */
     STP_SOURCE_RECORDED,     /* there, earlier, at this size */

@@ -1,6 +1,4 @@
-/*
- * span.h - spans: the records of a trace
- */
+/* span.h - spans: the records of a trace */
 #ifndef STP_SPAN_H
 #define STP_SPAN_H
 

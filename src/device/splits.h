@@ -1,6 +1,4 @@
-/*
- * splits.h - the ways in which ranks were divided into groups, by number
- */
+/* splits.h - the ways in which ranks were divided into groups, by number */
 #ifndef STP_SPLITS_H
 #define STP_SPLITS_H
 

@@ -1,10 +1,8 @@
-/*
- * transport.h - the communication library below a device of CPUs
+/* transport.h - the communication library below a device of CPUs
  *
  * One instance a process, which is one rank.  Buffers are in host memory.  All
  * ranks make the same calls in the same order within a stream; streams run in
- * threads of their own, so calls of different streams overlap.
- */
+ * threads of their own, so calls of different streams overlap. */
 #ifndef STP_TRANSPORT_H
 #define STP_TRANSPORT_H
 
@@ -20,11 +18,9 @@ struct stp_transport_ops {
     const char *name; /* "gloo".  Static storage. */
     const char *what; /* "Gloo 0.5 over tcp": for people.  Static storage. */
 
-    /*
-     * Connects the ranks of 'world', which outlives it; 'n_nodes' hosts.
+    /* Connects the ranks of 'world', which outlives it; 'n_nodes' hosts.
      * 'time_limit_s' is for one collective, 0 for none.  All ranks call it.
-     * *self_ret is untouched on failure.
-     */
+     * *self_ret is untouched on failure. */
     enum stp_status (*open)(const struct stp_world *world, unsigned n_nodes,
                             unsigned time_limit_s, void **self_ret,
                             struct stp_error *err);
@@ -44,10 +40,8 @@ struct stp_transport_ops {
     enum stp_status (*barrier)(void *self, unsigned stream,
                                struct stp_error *err);
 
-    /*
-     * Makes calls that run in other threads, and later calls, fail here and
-     * on all other ranks, for the reason 'why'.
-     */
+    /* Makes calls that run in other threads, and later calls, fail here and
+     * on all other ranks, for the reason 'why'. */
     void (*abort)(void *self, const char *why);
 
     /* After all calls have returned. */

@@ -1,9 +1,7 @@
-/*
- * fork.h - one run as processes forked from this one
+/* fork.h - one run as processes forked from this one
  *
  * This process only supervises them.  It must have a single thread, and no
- * state that does not survive a fork, such as an initialised CUDA.
- */
+ * state that does not survive a fork, such as an initialised CUDA. */
 #ifndef STP_FORK_H
 #define STP_FORK_H
 
@@ -12,12 +10,10 @@
 struct stp_fork {
     unsigned n; /* processes, 1 to STP_MAX_PROCESSES */
 
-    /*
-     * The work of each process, in a world named "fork" whose local ranks are
+    /* The work of each process, in a world named "fork" whose local ranks are
      * its ranks; the world is closed afterwards.  Returns the exit status.  A
      * body that returns another one than 0 has printed the reason, or knows
-     * that another process does: stp_fork_run() adds no message.
-     */
+     * that another process does: stp_fork_run() adds no message. */
     int (*body)(void *user, const struct stp_world *world);
     void *user; /* as it is at the fork */
 
@@ -26,8 +22,7 @@ struct stp_fork {
     unsigned moment_ms, term_ms;
 };
 
-/*
- * Runs the processes and waits until the last is gone.  A process has failed if
+/* Runs the processes and waits until the last is gone.  A process has failed if
  * its body returns another status than 0, or if it ends before that.
  *
  * STP_OK: all bodies have returned, or printed the reason; *exit_ret is the
@@ -40,8 +35,7 @@ struct stp_fork {
  * While they run, this process passes SIGINT, SIGTERM and SIGHUP on to them,
  * except those from a terminal, which reach all processes.  If this process is
  * killed, they are, too.  They end with
- * _exit(), after flushing standard I/O.
- */
+ * _exit(), after flushing standard I/O. */
 enum stp_status stp_fork_run(const struct stp_fork *plan, int *exit_ret,
                              struct stp_error *err);
 

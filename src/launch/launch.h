@@ -1,6 +1,4 @@
-/*
- * launch.h - the launcher of this process
- */
+/* launch.h - the launcher of this process */
 #ifndef STP_LAUNCH_H
 #define STP_LAUNCH_H
 

@@ -1,5 +1,4 @@
-/*
- * star.h - a world whose processes each have a connection to rank 0
+/* star.h - a world whose processes each have a connection to rank 0
  *
  * In an exchange a rank gives rank 0 its bytes, and rank 0 answers with those
  * of all.  Nothing else is asked, so that rank 0 can send the end of the run at
@@ -18,8 +17,7 @@
  *
  * Who connects to rank 0 is a stranger until it has named the token of the run:
  * it has a few seconds for that, and no more bytes than a hello has.  There are
- * at most 128 strangers: the oldest makes room.
- */
+ * at most 128 strangers: the oldest makes room. */
 #ifndef STP_STAR_H
 #define STP_STAR_H
 
@@ -89,8 +87,7 @@ struct stp_star_options {
 
 enum { STP_SILENT_MS = 8000 };
 
-/*
- * Makes the world; all of it call this, and it returns once all are there.
+/* Makes the world; all of it call this, and it returns once all are there.
  * *world_ret is untouched on failure: STP_ERR_NOMEM, or STP_ERR_DEVICE if a
  * process died or did not come.  The sockets are closed with the world, or if
  * this fails.
@@ -99,8 +96,7 @@ enum { STP_SILENT_MS = 8000 };
  * different parts, with STP_ERR_LIMIT above STP_STAR_MAX_BYTES, with
  * STP_ERR_DEVICE if a process died, or left while others wait for it.  Calls in
  * one process must not overlap.  A process that ends without close() counts as
- * dead.
- */
+ * dead. */
 enum stp_status stp_star_open(const struct stp_star_options *options,
                               struct stp_world *world_ret,
                               struct stp_error *err);

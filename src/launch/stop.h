@@ -1,5 +1,4 @@
-/*
- * stop.h - requests to stop, by SIGINT, SIGTERM or SIGHUP
+/* stop.h - requests to stop, by SIGINT, SIGTERM or SIGHUP
  *
  * The first request is kept until the running command looks at it; a second one
  * ends the process at once.  One request may come as several signals: a signal
@@ -9,8 +8,7 @@
  * comes from a terminal, which sends once; SIGHUP comes from a terminal that is
  * closed after its shell has sent it, too.
  *
- * A signal that ends the process removes its temporary files first.
- */
+ * A signal that ends the process removes its temporary files first. */
 #ifndef STP_STOP_H
 #define STP_STOP_H
 
@@ -25,11 +23,9 @@ void stp_stop_begin(void);
 /* Whether a request has come since stp_stop_begin().  For any thread. */
 bool stp_stop_requested(void);
 
-/*
- * Marks the file 'path' as temporary: a signal that ends this process, in
+/* Marks the file 'path' as temporary: a signal that ends this process, in
  * whatever command, removes it. Files beyond STP_STOP_FILES at a time, and
- * paths longer than PATH_MAX, are left where they are.
- */
+ * paths longer than PATH_MAX, are left where they are. */
 enum { STP_STOP_FILES = 16 };
 void stp_stop_remember_file(const char *path);
 

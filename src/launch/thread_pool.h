@@ -1,6 +1,4 @@
-/*
- * thread_pool.h - a pool of threads that run the same job at the same time
- */
+/* thread_pool.h - a pool of threads that run the same job at the same time */
 #ifndef STP_THREAD_POOL_H
 #define STP_THREAD_POOL_H
 
@@ -18,12 +16,10 @@ enum stp_status stp_thread_pool_create(unsigned n,
                                        struct stp_thread_pool **pool_ret,
                                        struct stp_error *err);
 
-/*
- * Runs the job in every thread, and waits for all.  Returns the first failure.
+/* Runs the job in every thread, and waits for all.  Returns the first failure.
  * Meanwhile 'world' is watched: if one of its processes dies, or after
  * 'time_limit_s' seconds unless that is 0, it returns without the threads,
- * which may be stuck in a library: the pool is then lost.
- */
+ * which may be stuck in a library: the pool is then lost. */
 enum stp_status stp_thread_pool_run(struct stp_thread_pool *pool,
                                     stp_thread_pool_job job, void *user,
                                     const struct stp_world *world,

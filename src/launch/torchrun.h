@@ -1,5 +1,4 @@
-/*
- * torchrun.h - the world of a process that torchrun, srun or mpirun started
+/* torchrun.h - the world of a process that torchrun, srun or mpirun started
  *
  * Or anything else that sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and
  * MASTER_PORT in each process.  Rank 0 listens, the others connect to it.
@@ -13,8 +12,7 @@
  * Where the store of torchrun's agent answers, rank 0 publishes in it at which
  * port it listens, and a random token that the others must know; it deletes the
  * key, "steptune/RUN/RESTARTS/rank0", once all are there.  Where it does not,
- * the port is fixed and the token is RUN/RESTARTS.
- */
+ * the port is fixed and the token is RUN/RESTARTS. */
 #ifndef STP_TORCHRUN_H
 #define STP_TORCHRUN_H
 
@@ -38,26 +36,22 @@ struct stp_torchrun {
     void (*warn)(const char *text); /* as in star.h */
 };
 
-/*
- * Reads the environment.  The port is MASTER_PORT; the next one (the one before
+/* Reads the environment.  The port is MASTER_PORT; the next one (the one before
  * 65535) where torchrun's agent has a store on it, which it says with
  * TORCHELASTIC_USE_AGENT_STORE=True; and STEPTUNE_PORT if that is set.
  * LOCAL_WORLD_SIZE may be missing.  STEPTUNE_JOIN_TIMEOUT are the seconds for
  * all to come together.  STP_ERR_SYNTAX: *err names the variable, its value and
- * what was expected.
- */
+ * what was expected. */
 enum stp_status stp_torchrun_read(struct stp_torchrun *settings_ret,
                                   struct stp_error *err);
 
-/*
- * Joins the world (star.h), named as the launcher; all ranks call this.
+/* Joins the world (star.h), named as the launcher; all ranks call this.
  * Rank 0 listens at the address that 'host' has there; at all addresses if that
  * is another machine's, or a loopback address by a name for ranks of several
  * hosts. Rank 0 rejects a process that is not of this run, or that claims
  * another WORLD_SIZE or a rank that has joined already, and continues to wait.
  * *err names the port and the address at fault and the missing ranks:
- * STP_ERR_LIMIT if the port is in use, STP_ERR_DEVICE otherwise.
- */
+ * STP_ERR_LIMIT if the port is in use, STP_ERR_DEVICE otherwise. */
 enum stp_status stp_torchrun_join(const struct stp_torchrun *settings,
                                   struct stp_world *world_ret,
                                   struct stp_error *err);

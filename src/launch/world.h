@@ -1,10 +1,8 @@
-/*
- * world.h - the processes of one run
+/* world.h - the processes of one run
  *
  * All processes run the same program and make the same calls in the same
  * order.  exchange() serves what precedes the communicator, such as NCCL's
- * unique id, and the measured times that the ranks share.
- */
+ * unique id, and the measured times that the ranks share. */
 #ifndef STP_WORLD_H
 #define STP_WORLD_H
 
@@ -20,12 +18,10 @@ struct stp_world;
 struct stp_world_ops {
     const char *name; /* "alone", "fork", or the launcher.  Static. */
 
-    /*
-     * Gives 'size' bytes, the same number in all processes, and gets those of
+    /* Gives 'size' bytes, the same number in all processes, and gets those of
      * all in order of rank into 'all_ret' (size * world.size bytes).  Blocks
      * until all came.  STP_ERR_DEVICE says which rank died, within 10 seconds
-     * of its death.
-     */
+     * of its death. */
     enum stp_status (*exchange)(void *self, const void *mine, size_t size,
                                 void *all_ret, struct stp_error *err);
 
@@ -34,11 +30,9 @@ struct stp_world_ops {
      * while exchange() runs in another thread. */
     bool (*alive)(void *self, struct stp_error *err);
 
-    /*
-     * Makes a world of the first 'n' processes, 1 to all.  All call it; those
+    /* Makes a world of the first 'n' processes, 1 to all.  All call it; those
      * from 'n' on get one of size 0, which can only be closed.  This world must
-     * outlive it.
-     */
+     * outlive it. */
     enum stp_status (*part)(void *self, unsigned n, struct stp_world *part_ret,
                             struct stp_error *err);
 
@@ -65,8 +59,7 @@ void stp_world_alone(struct stp_world *world_ret);
 enum stp_status stp_world_any(const struct stp_world *world, bool mine,
                               bool *any_ret, struct stp_error *err);
 
-/*
- * Agrees on the status of a step that each process took by itself; all
+/* Agrees on the status of a step that each process took by itself; all
  * processes call it.  All return the first failure in order of rank: rank 0
  * with its *err, which is to be printed there, the others as STP_ERR_STOPPED.
  */

@@ -1,5 +1,4 @@
-/*
- * steptune_memory.h - which buffers an application should register with NCCL
+/* steptune_memory.h - which buffers an application should register with NCCL
  *
  * Link with -lsteptune_memory.  Only an application can register the buffers
  * that NCCL moves, and whether that makes a collective faster depends on its
@@ -35,8 +34,7 @@ enum steptune_memory_result {
 
 struct steptune_memory_policy; /* opaque; made by steptune_memory_open() */
 
-/*
- * Reads the memory policy in the file 'path'; if that is NULL, in
+/* Reads the memory policy in the file 'path'; if that is NULL, in
  * $STEPTUNE_MEMORY_CONFIG_FILE, else in that of $NCCL_TUNER_CONFIG_FILE with
  * ".memory" behind it, else in nccl_tuner.conf.memory.  All ranks of a
  * communicator must read the same.
@@ -47,8 +45,7 @@ struct steptune_memory_policy; /* opaque; made by steptune_memory_open() */
  * parse.  'text' may be NULL with size 0.
  *
  * Reads the environment, and the GPU's model from $STEPTUNE_GPU or the driver's
- * files; otherwise any number of threads may call it at once.
- */
+ * files; otherwise any number of threads may call it at once. */
 int steptune_memory_open(const char *path,
                          struct steptune_memory_policy **policy_ret, char *text,
                          size_t size);
@@ -71,13 +68,11 @@ struct steptune_memory_call {
 int steptune_memory_ask(const struct steptune_memory_policy *policy,
                         const struct steptune_memory_call *call);
 
-/*
- * Returns the ncclConfig_t.minCTAs that the call's communicator should have,
+/* Returns the ncclConfig_t.minCTAs that the call's communicator should have,
  * with maxCTAs 64: the kernels of symmetric memory are faster at many sizes
  * with more CTAs than NCCL gives them. From 1 to 64; or 0, for NCCL's own
  * count. An application that asks for buffers of several sizes makes a
- * communicator for each answer. -1 as steptune_memory_ask().
- */
+ * communicator for each answer. -1 as steptune_memory_ask(). */
 int steptune_memory_min_ctas(const struct steptune_memory_policy *policy,
                              const struct steptune_memory_call *call);
 

@@ -1,5 +1,4 @@
-/*
- * nccl_comm_abi.h - NCCL's functions as applications call them, as we declare
+/* nccl_comm_abi.h - NCCL's functions as applications call them, as we declare
  * them, for a library that stands between an application and NCCL
  *
  * Names and numbers are NCCL's, the declarations are ours.  NCCL has changed no
@@ -11,8 +10,7 @@
  * function.  The lists are apart by what the library in front does with them:
  * see src/stage/calls.c.
  *
- * Usable from C11 and C++17.  LP64 only.
- */
+ * Usable from C11 and C++17.  LP64 only. */
 #ifndef NCCL_COMM_ABI_H
 #define NCCL_COMM_ABI_H
 

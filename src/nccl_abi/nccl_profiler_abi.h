@@ -1,5 +1,4 @@
-/*
- * nccl_profiler_abi.h - NCCL's profiler plugin ABI, versions 4 to 7, as we
+/* nccl_profiler_abi.h - NCCL's profiler plugin ABI, versions 4 to 7, as we
  * declare it
  *
  * Only the events that are read here are declared: groups, collectives and
@@ -41,8 +40,7 @@
  * follow: a bit brings with it most of what precedes it in this list.  Without
  * a handle nothing is told of the event's states and end.
  *
- * Usable from C11 and C++17.  LP64 only.
- */
+ * Usable from C11 and C++17.  LP64 only. */
 #ifndef NCCL_PROFILER_ABI_H
 #define NCCL_PROFILER_ABI_H
 

@@ -1,5 +1,4 @@
-/*
- * nccl_tuner_abi.h - NCCL's tuner plugin ABI, versions 2 to 7, as we declare it
+/* nccl_tuner_abi.h - NCCL's tuner plugin ABI, versions 2 to 7, as we declare it
  *
  * Layouts and numbers are NCCL's, the declarations are ours, and the
  * static_asserts at the end hold them.  Nothing here may change once NCCL has
@@ -19,8 +18,7 @@
  * - an error returned by getCollInfo fails the collective, and one returned by
  *   init fails the communicator.  NCCL falls back to nothing.
  *
- * Usable from C11 and C++17.  LP64 only.
- */
+ * Usable from C11 and C++17.  LP64 only. */
 #ifndef NCCL_TUNER_ABI_H
 #define NCCL_TUNER_ABI_H
 

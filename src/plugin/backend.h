@@ -1,10 +1,8 @@
-/*
- * backend.h - the part of a tuner plugin that chooses
+/* backend.h - the part of a tuner plugin that chooses
  *
  * Each tuner plugin is tuner_abi.c linked with one backend: policy.c in the
  * static plugin, online/online.c in the online one.  A backend knows nothing of
- * the versions of NCCL's ABI.
- */
+ * the versions of NCCL's ABI. */
 #ifndef STP_BACKEND_H
 #define STP_BACKEND_H
 
@@ -27,12 +25,10 @@ struct stp_comm_info {
 
 struct stp_backend; /* one communicator's instance; opaque */
 
-/*
- * Makes an instance for one communicator; may read files.  On failure *err says
+/* Makes an instance for one communicator; may read files.  On failure *err says
  * why, and *subject_ret the setting or file that is at fault.  'settings' may
  * be changed; 'log' may be NULL.  May be called from several threads at once,
- * for different communicators.
- */
+ * for different communicators. */
 enum stp_status stp_backend_open(const struct stp_comm_info *info,
                                  struct stp_plugin_settings *settings,
                                  ncclDebugLogger_t log,
@@ -65,13 +61,11 @@ void stp_backend_describe(const struct stp_backend *backend, char *buf,
 /* Begins to learn, after stp_backend_join(). */
 void stp_backend_start(struct stp_backend *backend);
 
-/*
- * Answers '*query' into *choice_ret with a pair that '*view' allows; or leaves
+/* Answers '*query' into *choice_ret with a pair that '*view' allows; or leaves
  * it untouched and returns false: NCCL decides.  Every rank of a communicator
  * must give the same answers in the same order, or the job hangs.  On NCCL's
  * launch path: must not allocate, log, block or do I/O.  Calls for one instance
- * never overlap; those for different instances may.
- */
+ * never overlap; those for different instances may. */
 bool stp_backend_choose(struct stp_backend *backend,
                         const struct stp_query *query,
                         const struct stp_cost_view *view,

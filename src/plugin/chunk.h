@@ -1,5 +1,4 @@
-/*
- * chunk.h - which chunk size belongs to which collective
+/* chunk.h - which chunk size belongs to which collective
  *
  * NCCL 2.30 asks for chunk sizes while it schedules, after it has asked for the
  * choices of a whole group, and does not say which collective it means: it
@@ -8,8 +7,7 @@
  * choices in the group have the same: a call that no rule decided is never
  * changed.
  *
- * Every rank sees the same calls in the same order, hence the same answers.
- */
+ * Every rank sees the same calls in the same order, hence the same answers. */
 #ifndef STP_CHUNK_H
 #define STP_CHUNK_H
 

@@ -1,12 +1,10 @@
-/*
- * entry.h - the state of the calling thread that belongs to the application: it
+/* entry.h - the state of the calling thread that belongs to the application: it
  * must not harm a plugin, and a plugin must not change it
  *
  * The application's locale may have a decimal comma, and write(2) beyond
  * `ulimit -f` raises SIGXFSZ, which ends a process. Code that reads or prints
  * numbers, or writes files, runs within a struct stp_entry: numbers have a
- * point there, and such a write fails instead.
- */
+ * point there, and such a write fails instead. */
 #ifndef STP_ENTRY_H
 #define STP_ENTRY_H
 

@@ -1,5 +1,4 @@
-/*
- * file.h - opening the files that the environment names, so that none of them
+/* file.h - opening the files that the environment names, so that none of them
  * can hold a job, nor another user decide in it
  *
  * To open, read or write a FIFO, a device or a socket may take for ever.  So
@@ -9,8 +8,7 @@
  * Nothing is read without a bound: of a policy at most STP_MAX_FILE bytes, of
  * learned rules STP_MAX_LEARNED, of evidence STP_MAX_EVIDENCE, and a reward
  * file in pieces (online/reward_file.h).  Journals and ledgers are only
- * written.
- */
+ * written. */
 #ifndef STP_PLUGIN_FILE_H
 #define STP_PLUGIN_FILE_H
 
@@ -28,10 +26,8 @@ int stp_file_open(const char *path, int flags);
 /* Why a file was not opened: "No such file or directory". */
 const char *stp_file_strerror(int error);
 
-/*
- * Creates and opens a file whose name is 'path' with its last six bytes, which
- * are XXXXXX, replaced; for its owner alone.  -1 with errno.
- */
+/* Creates and opens a file whose name is 'path' with its last six bytes, which
+ * are XXXXXX, replaced; for its owner alone.  -1 with errno. */
 int stp_file_create(char *path);
 
 /* Takes the exclusive lock of flock(2) within half a second; false: another

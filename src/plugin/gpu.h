@@ -1,6 +1,4 @@
-/*
- * gpu.h - which GPU model this host has, by the driver's files
- */
+/* gpu.h - which GPU model this host has, by the driver's files */
 #ifndef STP_GPU_H
 #define STP_GPU_H
 
@@ -9,12 +7,10 @@
 
 enum { STP_GPU_SIZE = 96 };
 
-/*
- * The model that every GPU under 'folder' has ("Model:" in its file
+/* The model that every GPU under 'folder' has ("Model:" in its file
  * "information"), or "" if they differ, if one has none, or if there are none.
  * Every rank of a host comes to the same answer, whichever of its GPUs it can
- * use.
- */
+ * use. */
 void stp_read_gpu(const char *folder, char gpu[STP_GPU_SIZE]);
 
 #endif /* STP_GPU_H */

@@ -1,9 +1,7 @@
-/*
- * log.h - lines for NCCL's log
+/* log.h - lines for NCCL's log
  *
  * Paths and words of files may hold any bytes: a line for the log has no line
- * ends and no control characters.
- */
+ * ends and no control characters. */
 #ifndef STP_PLUGIN_LOG_H
 #define STP_PLUGIN_LOG_H
 

@@ -1,9 +1,7 @@
-/*
- * old_pthread.h - the names that these functions have in every glibc
+/* old_pthread.h - the names that these functions have in every glibc
  *
  * They moved into libc in glibc 2.32 and 2.34, and got its version: a plugin
- * built with that would not load on an older system.
- */
+ * built with that would not load on an older system. */
 #ifndef STP_OLD_PTHREAD_H
 #define STP_OLD_PTHREAD_H
 

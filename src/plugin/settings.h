@@ -1,11 +1,9 @@
-/*
- * settings.h - environment variables of the plugins
+/* settings.h - environment variables of the plugins
  *
  * steptune-plugins(7), src/cli/man/steptune-plugins.7, lists them with
  * defaults.
  *
- * An empty value counts as unset.  Read once, when a communicator is made.
- */
+ * An empty value counts as unset.  Read once, when a communicator is made. */
 #ifndef STP_SETTINGS_H
 #define STP_SETTINGS_H
 
@@ -37,19 +35,15 @@ struct stp_plugin_settings {
     uint64_t host_id;                 /* hash of $NCCL_HOSTID; 0: unset */
 };
 
-/*
- * Reads the environment, and the driver's /proc files for the GPU.  On failure
+/* Reads the environment, and the driver's /proc files for the GPU.  On failure
  * (an unknown value, a path that is too long) the members for the policy are
- * undefined and *err names variable and value.
- */
+ * undefined and *err names variable and value. */
 enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
                                   struct stp_error *err);
 
-/*
- * The memory or the stage policy: $STEPTUNE_MEMORY_CONFIG_FILE or
+/* The memory or the stage policy: $STEPTUNE_MEMORY_CONFIG_FILE or
  * $STEPTUNE_STAGE_FILE, else the one beside $NCCL_TUNER_CONFIG_FILE or its
- * default.  STP_ERR_LIMIT, and 'path' undefined, if that is too long.
- */
+ * default.  STP_ERR_LIMIT, and 'path' undefined, if that is too long. */
 enum stp_status stp_settings_setups(enum stp_policy_kind kind,
                                     char path[STP_PATH_SIZE],
                                     struct stp_error *err);

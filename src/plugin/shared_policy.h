@@ -1,5 +1,4 @@
-/*
- * shared_policy.h - one compiled policy for all communicators of a process
+/* shared_policy.h - one compiled policy for all communicators of a process
  *
  * A job makes hundreds of communicators, most of them of the same few shapes.
  * The first one reads the file; while any of them lives, the later ones share
@@ -7,8 +6,7 @@
  * reads at different times could differ from another's.
  *
  * The list of shared policies is the only state that the static plugin keeps
- * outside its communicators.
- */
+ * outside its communicators. */
 #ifndef STP_SHARED_POLICY_H
 #define STP_SHARED_POLICY_H
 
@@ -18,12 +16,10 @@
 
 struct stp_shared_policy; /* opaque, counted */
 
-/*
- * The policy at 'path', compiled for '*shape'.  On success *shared_ret must be
+/* The policy at 'path', compiled for '*shape'.  On success *shared_ret must be
  * given back with stp_shared_policy_release(); on failure it is untouched and
  * *err says why, as stp_file_load_policy() and stp_policy_compile() do.  Any
- * number of threads at once.
- */
+ * number of threads at once. */
 enum stp_status stp_shared_policy_acquire(const char *path,
                                           const struct stp_shape *shape,
                                           struct stp_shared_policy **shared_ret,

@@ -1,7 +1,5 @@
-/*
- * thread.h - a thread that calls a function once, or periodically until it is
- * stopped
- */
+/* thread.h - a thread that calls a function once, or periodically until it is
+ * stopped */
 #ifndef STP_THREAD_H
 #define STP_THREAD_H
 

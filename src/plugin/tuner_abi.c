@@ -1,13 +1,11 @@
-/*
- * tuner_abi.c - NCCL's tuner ABI on one side, a backend on the other
+/* tuner_abi.c - NCCL's tuner ABI on one side, a backend on the other
  *
  * Every version that NCCL has shipped is translated to the same functions
  * here, so that no backend sees a version number.
  *
  * Nothing in this file ever returns an error: one from init would fail the
  * communicator, an error from getCollInfo the collective.  A tuner that cannot
- * help logs why, once, and changes nothing.
- */
+ * help logs why, once, and changes nothing. */
 #include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,11 +124,9 @@ static void tuner_compare_hosts(void *agreement)
     stp_agreement_leave(agreement);
 }
 
-/*
- * Ranks that cannot be compared must not decide, unless the user vouches for
+/* Ranks that cannot be compared must not decide, unless the user vouches for
  * them.  Versions 2 to 4 of the interface name no communicator: there nothing
- * can be compared.
- */
+ * can be compared. */
 static void tuner_join(struct context *ctx, const struct stp_comm_info *info,
                        const struct stp_plugin_settings *settings, int version)
 {
@@ -366,14 +362,12 @@ static ncclResult_t tuner_get_coll_info_v2(void *context, ncclFunc_t coll,
     return ncclSuccess;
 }
 
-/*
- * Makes entry 'at', which is not ruled out, the smallest by the least that a
+/* Makes entry 'at', which is not ruled out, the smallest by the least that a
  * float can tell: from 2.31 on NCCL compares it with the times of kernels that
  * the table does not show, and before them 0 would be right whatever they take.
  * Entries of 0, which no version computes, make room.  Floats that are not
  * negative are ordered as their bits; negative ones and those that are not a
- * number come after them.
- */
+ * number come after them. */
 static void tuner_make_smallest(float *cost, int n, int at)
 {
     uint32_t least = UINT32_MAX;
@@ -396,13 +390,11 @@ static void tuner_make_smallest(float *cost, int n, int at)
     cost[at] = 0;
 }
 
-/*
- * From 2.31 on NCCL also calls a tuner while it looks for a kernel for
+/* From 2.31 on NCCL also calls a tuner while it looks for a kernel for
  * symmetric windows: first with a table in which nothing is left to choose,
  * then perhaps with a whole table, the bytes of one rank, and 0 operations.  No
  * collective runs by these answers; one that finds no such kernel is asked
- * again.  All ranks see the same tables.
- */
+ * again.  All ranks see the same tables. */
 static bool tuner_is_preview(const struct stp_query *query,
                              const struct stp_cost_view *view)
 {

@@ -1,8 +1,6 @@
-/*
- * file.h - output files that are there whole or not at all
+/* file.h - output files that are there whole or not at all
  *
- * A signal that ends the process removes what was begun: see launch/stop.h.
- */
+ * A signal that ends the process removes what was begun: see launch/stop.h. */
 #ifndef STP_FILE_H
 #define STP_FILE_H
 
@@ -23,10 +21,8 @@ struct stp_file {
 enum stp_status stp_file_begin(const char *path, struct stp_file *file_ret,
                                struct stp_error *err);
 
-/*
- * Puts what was written under its name, in one step.  On failure (a full disk,
- * say) what stood there before still does.  The file is closed either way.
- */
+/* Puts what was written under its name, in one step.  On failure (a full disk,
+ * say) what stood there before still does.  The file is closed either way. */
 enum stp_status stp_file_commit(struct stp_file *file, struct stp_error *err);
 
 /* Whether 'path' is a device or a pipe, also /dev/stdout that is redirected

@@ -1,8 +1,6 @@
-/*
- * folder.h - output folders that are there whole or not at all
+/* folder.h - output folders that are there whole or not at all
  *
- * Files are written into PATH.tmp, which becomes PATH in the end.
- */
+ * Files are written into PATH.tmp, which becomes PATH in the end. */
 #ifndef STP_FOLDER_H
 #define STP_FOLDER_H
 
@@ -18,11 +16,9 @@ struct stp_folder {
     bool replace;
 };
 
-/*
- * Makes the temporary folder; files that an interrupted run left in it are
+/* Makes the temporary folder; files that an interrupted run left in it are
  * removed.  STP_ERR_IO if it cannot be made, or if 'path' exists and is not to
- * be replaced; *folder_ret is untouched then.
- */
+ * be replaced; *folder_ret is untouched then. */
 enum stp_status stp_folder_begin(const char *path, bool replace,
                                  struct stp_folder *folder_ret,
                                  struct stp_error *err);
@@ -31,11 +27,9 @@ enum stp_status stp_folder_begin(const char *path, bool replace,
 bool stp_folder_file(const struct stp_folder *folder, const char *name,
                      char path[STP_FOLDER_PATH]);
 
-/*
- * Puts the folder under its name. A folder that it replaces loses the files
+/* Puts the folder under its name. A folder that it replaces loses the files
  * among the NULL-terminated 'ours' and keeps all others. On failure the old
- * folder stays, and the temporary folder is gone.
- */
+ * folder stays, and the temporary folder is gone. */
 enum stp_status stp_folder_commit(const struct stp_folder *folder,
                                   const char *const *ours,
                                   struct stp_error *err);

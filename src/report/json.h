@@ -1,9 +1,7 @@
-/*
- * json.h - values and objects that JSON of results has in common
+/* json.h - values and objects that JSON of results has in common
  *
  * Without memory the functions do nothing, or return NULL, which they take as
- * well; stp_json_finish() says so.
- */
+ * well; stp_json_finish() says so. */
 #ifndef STP_JSON_H
 #define STP_JSON_H
 

@@ -1,7 +1,5 @@
-/*
- * memory_file.h - a memory or stage policy as a file, each rule with its
- * evidence
- */
+/* memory_file.h - a memory or stage policy as a file, each rule with its
+ * evidence */
 #ifndef STP_MEMORY_FILE_H
 #define STP_MEMORY_FILE_H
 
@@ -54,14 +52,12 @@ struct stp_memory_table {
 void stp_memory_drops_write(const struct stp_memory_table *table,
                             const char *begin, FILE *fp);
 
-/*
- * Writes the rules to the file 'path', whole or not at all, or if that is NULL
+/* Writes the rules to the file 'path', whole or not at all, or if that is NULL
  * to standard output: above each the times it rests on, and above all what made
  * it, the run of the measurements if they have one, the policy hash, the source
  * of the times, what was dropped and, without rules, that there are none.
  * Columns min_ctas, overlap and gpu are there if a rule needs them, and
- * graph in a stage policy.
- */
+ * graph in a stage policy. */
 enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
                                      const struct stp_policy_origin *origin,
                                      const char *path, struct stp_error *err);

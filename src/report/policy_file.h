@@ -1,6 +1,4 @@
-/*
- * policy_file.h - derived rules as a policy file, each with its evidence
- */
+/* policy_file.h - derived rules as a policy file, each with its evidence */
 #ifndef STP_POLICY_FILE_H
 #define STP_POLICY_FILE_H
 
@@ -97,12 +95,10 @@ enum { STP_POLICY_BACKUP = 4096 + 32 };
 /* Tells of a path and its backup. */
 #define STP_POLICY_KEPT "the policy that was in %s is kept as %s"
 
-/*
- * Gives the file 'path', if there is one, a second name, under which it stays
+/* Gives the file 'path', if there is one, a second name, under which it stays
  * when another takes its place: PATH.~1~, or with the next number that is free.
  * Its proofs are renamed likewise.  'backup_ret' becomes that name, or "".
- * STP_ERR_IO, and no second name, where the folder does not let it have one.
- */
+ * STP_ERR_IO, and no second name, where the folder does not let it have one. */
 enum stp_status stp_policy_back_up(const char *path,
                                    char backup_ret[STP_POLICY_BACKUP],
                                    struct stp_error *err);

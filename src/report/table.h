@@ -1,11 +1,9 @@
-/*
- * table.h - results, described once, as text, Markdown, CSV and JSON
+/* table.h - results, described once, as text, Markdown, CSV and JSON
  *
  * The rows of a result go into a table value by value, each with its key in CSV
  * and JSON and its heading in text and Markdown.  A value without a key or a
  * heading (NULL) is left out there.  All rows have the same columns but in
- * JSON.
- */
+ * JSON. */
 #ifndef STP_TABLE_H
 #define STP_TABLE_H
 
@@ -48,11 +46,9 @@ struct stp_table {
 /* An empty table of another format than JSON, for stp_table_end(). */
 struct stp_table stp_table_begin(enum stp_table_format format);
 
-/*
- * A result as text or, if 'is_json', as an object of JSON, for stp_table_end().
+/* A result as text or, if 'is_json', as an object of JSON, for stp_table_end().
  * Values before the first row, of which text has none, are the object's; from
- * stp_table_rows() on those of rows in a new array of it.
- */
+ * stp_table_rows() on those of rows in a new array of it. */
 struct stp_table stp_table_result(bool is_json);
 void stp_table_rows(struct stp_table *table, const char *key);
 
@@ -69,12 +65,10 @@ cJSON *stp_table_row(struct stp_table *table);
  * printed, but gives the headings.  False: JSON needs none. */
 bool stp_table_headings(struct stp_table *table);
 
-/*
- * Add a value to the row.  A heading that begins with '<' is left-aligned; one
+/* Add a value to the row.  A heading that begins with '<' is left-aligned; one
  * with '?' before that is of a column that may be left out.  An
  * unknown value is null in JSON, empty in CSV and "-" elsewhere.  Cells longer
- * than STP_TABLE_CELL are cut, and printable in all but JSON.
- */
+ * than STP_TABLE_CELL are cut, and printable in all but JSON. */
 
 /* A word; NULL: unknown. */
 void stp_table_word(struct stp_table *table, const char *key,
@@ -114,11 +108,9 @@ void stp_table_gain(struct stp_table *table, const struct stp_gain *gain);
 void stp_table_text(struct stp_table *table, const char *heading,
                     const char *fmt, ...) STP_PRINTF(3, 4);
 
-/*
- * Prints and frees the table.  Text that is wider than the terminal that 'fp'
+/* Prints and frees the table.  Text that is wider than the terminal that 'fp'
  * is loses columns that may be left out, the last first, and says so; elsewhere
- * it is whole.  STP_ERR_NOMEM if a cell was lost.
- */
+ * it is whole.  STP_ERR_NOMEM if a cell was lost. */
 enum stp_status stp_table_end(struct stp_table *table, FILE *fp,
                               struct stp_error *err);
 

@@ -1,6 +1,4 @@
-/*
- * terminal.h - the terminal that output goes to
- */
+/* terminal.h - the terminal that output goes to */
 #ifndef STP_TERMINAL_H
 #define STP_TERMINAL_H
 

@@ -1,6 +1,4 @@
-/*
- * words.h - words that tables and files have in common
- */
+/* words.h - words that tables and files have in common */
 #ifndef STP_WORDS_H
 #define STP_WORDS_H
 

@@ -1,6 +1,4 @@
-/*
- * clock.h - time limits
- */
+/* clock.h - time limits */
 #ifndef STP_CLOCK_H
 #define STP_CLOCK_H
 

@@ -1,9 +1,7 @@
-/*
- * socket.h - connections that have a deadline (stp_now_ms())
+/* socket.h - connections that have a deadline (stp_now_ms())
  *
  * The sockets do not block.  Functions return false and errno if the deadline
- * has passed (ETIMEDOUT), or if the other host is gone.
- */
+ * has passed (ETIMEDOUT), or if the other host is gone. */
 #ifndef STP_SOCKET_H
 #define STP_SOCKET_H
 
@@ -14,10 +12,8 @@
 
 enum { STP_SOCKET_ADDRESS = 64 };
 
-/*
- * Connects to a name or an address, IPv4 or IPv6.  The socket, or -1 and the
- * reason in 'why'; 'address' is the one that was tried last, or "".
- */
+/* Connects to a name or an address, IPv4 or IPv6.  The socket, or -1 and the
+ * reason in 'why'; 'address' is the one that was tried last, or "". */
 int stp_socket_connect(const char *name, unsigned port, int64_t deadline_ms,
                        char address[STP_SOCKET_ADDRESS], char *why,
                        size_t size);

@@ -7,12 +7,10 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-/*
- * A host that is gone while nothing is on its way is found by keepalive, after
+/* A host that is gone while nothing is on its way is found by keepalive, after
  * IDLE + PROBES * INTERVAL seconds; with something on its way by
  * stp_store_is_stuck().  Not by TCP_USER_TIMEOUT: that also gives up on a
- * process that is alive and does not read for a while.
- */
+ * process that is alive and does not read for a while. */
 enum {
     KEEPALIVE_IDLE_S = 3,
     KEEPALIVE_INTERVAL_S = 2,

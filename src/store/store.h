@@ -1,10 +1,8 @@
-/*
- * store.h - what a client and the server of a key-value store say to each other
+/* store.h - what a client and the server of a key-value store say to each other
  *
  * The protocol of PyTorch's TCPStore: a client sends VALIDATE, then requests.
  * Numbers have the byte order of the host.  A key or a value is a 64-bit length
- * and its bytes, a list a 64-bit count and its members.
- */
+ * and its bytes, a list a 64-bit count and its members. */
 #ifndef STP_STORE_H
 #define STP_STORE_H
 

@@ -1,6 +1,4 @@
-/*
- * store_address.h - where a store is, and which engine it has
- */
+/* store_address.h - where a store is, and which engine it has */
 #ifndef STP_STORE_ADDRESS_H
 #define STP_STORE_ADDRESS_H
 

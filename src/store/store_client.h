@@ -1,10 +1,8 @@
-/*
- * store_client.h - a client of a key-value store, whichever engine it has
+/* store_client.h - a client of a key-value store, whichever engine it has
  *
  * An engine is a table of functions.  All keep what is promised here.  Not for
  * several threads at once.  Functions return false on failure; 'why' then says
- * the reason, and the client can only be closed.
- */
+ * the reason, and the client can only be closed. */
 #ifndef STP_STORE_CLIENT_H
 #define STP_STORE_CLIENT_H
 

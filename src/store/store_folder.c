@@ -1,5 +1,4 @@
-/*
- * store_folder.c - the engine whose keys are files in a folder that hosts share
+/* store_folder.c - the engine whose keys are files in a folder that hosts share
  *
  * A file appears whole, by link() or rename(), which are atomic on NFS, too,
  * and begins with its own name: another key's, renamed, is refused.  A number,
@@ -7,8 +6,7 @@
  * on NFS and on Lustre (mounted with flock).  Closing a client removes the
  * files that are older than LIFETIME_S; a number's time is set so far into the
  * future that it has NUMBER_LIFETIME_S.  Hosts' clocks may differ by days: the
- * time is that of a file just written in the folder.
- */
+ * time is that of a file just written in the folder. */
 #define _GNU_SOURCE /* statx(): fstat() is a newer symbol in newer glibcs */
 #include <dirent.h>
 #include <errno.h>

@@ -1,11 +1,9 @@
-/*
- * train.h - the training benchmark: a multilayer perceptron, data-parallel
+/* train.h - the training benchmark: a multilayer perceptron, data-parallel
  *
  * It shows how a mode of communication changes real training.  The model has
  * ReLU between its layers, softmax and cross-entropy behind the last; training
  * is plain SGD on synthetic data.  Every rank has all weights, and its part of
- * every batch; after each step the weights of all ranks are alike again.
- */
+ * every batch; after each step the weights of all ranks are alike again. */
 #ifndef STP_TRAIN_H
 #define STP_TRAIN_H
 
@@ -120,8 +118,7 @@ struct stp_train_result {
     unsigned n_traced;      /* steps */
 };
 
-/*
- * Runs one configuration on an open engine, which all ranks call, each with its
+/* Runs one configuration on an open engine, which all ranks call, each with its
  * own.  A failure that is not a rank's death is that of all: rank 0 says why,
  * the others return STP_ERR_STOPPED or the same.  The engine's memory is
  * released.
@@ -129,8 +126,7 @@ struct stp_train_result {
  * STP_ERR_RANGE as stp_train_check(), or for a type that the engine lacks;
  * STP_ERR_NOTHING if the engine cannot trace; STP_ERR_NOMEM; STP_ERR_LIMIT for
  * a loss that is not finite, and *err says in which step. *result_ret is
- * untouched on failure.
- */
+ * untouched on failure. */
 enum stp_status stp_train_measure(const struct stp_engine *engine,
                                   const struct stp_train_config *config,
                                   struct stp_train_result *result_ret,

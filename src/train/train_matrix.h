@@ -1,6 +1,4 @@
-/*
- * train_matrix.h - what is to be trained, one configuration after the other
- */
+/* train_matrix.h - what is to be trained, one configuration after the other */
 #ifndef STP_TRAIN_MATRIX_H
 #define STP_TRAIN_MATRIX_H
 
@@ -40,16 +38,14 @@ struct stp_train_jobs {
     size_t n;
 };
 
-/*
- * Lists what to train: by counts of GPUs, on each by repeats, then sizes,
+/* Lists what to train: by counts of GPUs, on each by repeats, then sizes,
  * precisions, micro-batches and modes, in the order of the lists.
  *
  * On one GPU there is nothing to communicate: every mode is single there, which
  * is listed once, and on more there is no single.  16-bit gradients are those
  * of precisions that have them, unless there is only one precision.  There may
  * be nothing to train. STP_ERR_NOMEM, STP_ERR_LIMIT, STP_ERR_RANGE for steps of
- * more samples than an epoch has; *jobs_ret is untouched then.
- */
+ * more samples than an epoch has; *jobs_ret is untouched then. */
 enum stp_status stp_train_plan(const struct stp_train_matrix *matrix,
                                struct stp_train_jobs *jobs_ret,
                                struct stp_error *err);

@@ -1,12 +1,10 @@
-/*
- * train_plan.h - where parameters lie, which are sent together, and the numbers
+/* train_plan.h - where parameters lie, which are sent together, and the numbers
  * that training begins with
  *
  * All parameters are in one flat array, and so are their gradients, in the
  * order of the layers: tensor 2l is the weights of layer l (outputs x inputs),
  * 2l + 1 its bias.  Between two there may be elements that stay 0, so that each
- * begins aligned.
- */
+ * begins aligned. */
 #ifndef STP_TRAIN_PLAN_H
 #define STP_TRAIN_PLAN_H
 
@@ -37,15 +35,13 @@ struct stp_train_chunk {
     unsigned tensor;
 };
 
-/*
- * The collectives of a step in their order, at most STP_TRAIN_TENSORS, into
+/* The collectives of a step in their order, at most STP_TRAIN_TENSORS, into
  * chunks_ret[].  Returns how many: one a tensor for naive, one a layer for
  * interleaved, one a bucket for bucketed, and none for single and sharded.
  *
  * A bucket takes tensors whole, from the last to the first, and is full when it
  * has as many bytes of gradients as config says, or more: as those of PyTorch's
- * DistributedDataParallel.
- */
+ * DistributedDataParallel. */
 unsigned stp_train_chunks(const struct stp_train_config *config,
                           const struct stp_train_layout *layout,
                           struct stp_train_chunk *chunks_ret);

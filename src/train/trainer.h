@@ -1,9 +1,7 @@
-/*
- * trainer.h - a model on an engine: its memory, and one step
+/* trainer.h - a model on an engine: its memory, and one step
  *
  * stp_train_measure() is made of it.  A trainer is one rank's, used by one
- * thread.
- */
+ * thread. */
 #ifndef STP_TRAINER_H
 #define STP_TRAINER_H
 
@@ -98,10 +96,8 @@ void stp_trainer_zero(struct stp_trainer *t, void *address, uint64_t nbytes);
 /* The address of element 'i' behind 'address'; NULL stays NULL. */
 void *stp_trainer_at(void *address, int type, uint64_t i);
 
-/*
- * Takes memory.  All ranks call it.  The trainer needs no end: its memory is
- * the engine's, to be released.  Failures as stp_train_measure()'s.
- */
+/* Takes memory.  All ranks call it.  The trainer needs no end: its memory is
+ * the engine's, to be released.  Failures as stp_train_measure()'s. */
 enum stp_status stp_trainer_begin(struct stp_trainer *t,
                                   const struct stp_engine *engine,
                                   const struct stp_train_config *config,

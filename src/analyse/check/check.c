@@ -64,11 +64,9 @@ bool stp_check_is_warning(enum stp_check_kind kind)
     return kinds[kind].is_warning;
 }
 
-/*
- * A new finding about rule 'i', in whose text one sentence is formatted unless
+/* A new finding about rule 'i', in whose text one sentence is formatted unless
  * 'fmt' is NULL.  Valid until the next; never NULL: without memory, which
- * c->status says, it is not in the list.
- */
+ * c->status says, it is not in the list. */
 static struct stp_finding *check_add(struct check *c, size_t i,
                                      enum stp_check_kind kind,
                                      const char *field, const char *fmt, ...)

@@ -1,5 +1,4 @@
-/*
- * check.h - lints a policy: rules that never decide, or that hide one another
+/* check.h - lints a policy: rules that never decide, or that hide one another
  */
 #ifndef STP_CHECK_H
 #define STP_CHECK_H
@@ -63,23 +62,19 @@ struct stp_check_options {
     enum stp_policy_kind kind;
 };
 
-/*
- * Checks a policy.  Returns STP_OK, and findings to be freed with
+/* Checks a policy.  Returns STP_OK, and findings to be freed with
  * stp_findings_free(); or a status of stp_policy_parse(); STP_ERR_LIMIT for
- * rules that take too long to compare.  *findings_ret is untouched then.
- */
+ * rules that take too long to compare.  *findings_ret is untouched then. */
 enum stp_status stp_check(const struct stp_check_options *options,
                           struct stp_findings *findings_ret,
                           struct stp_error *err);
 
-/*
- * Applies the fixes of the findings to the policy's text, and changes no other
+/* Applies the fixes of the findings to the policy's text, and changes no other
  * byte. Comments of removed rules stay as lines of their own. The result
  * decides as the old policy, but for sizes above 4294967295 that no rule
  * decided.
  *
- * *text_ret, of *len_ret bytes, is to be freed with free(); STP_ERR_NOMEM.
- */
+ * *text_ret, of *len_ret bytes, is to be freed with free(); STP_ERR_NOMEM. */
 enum stp_status stp_check_fix(const char *csv, size_t len,
                               const struct stp_findings *findings,
                               char **text_ret, size_t *len_ret,

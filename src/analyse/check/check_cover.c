@@ -1,8 +1,6 @@
-/*
- * A box less another one is up to two boxes a side. The rest of a box is
+/* A box less another one is up to two boxes a side. The rest of a box is
  * compared with one coverer after the other, until it is empty, or has a part
- * that no coverer meets.
- */
+ * that no coverer meets. */
 #include "analyse/check/check_cover.h"
 
 #include <limits.h>

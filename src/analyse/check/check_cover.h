@@ -1,7 +1,5 @@
-/*
- * check_cover.h - the calls that a rule matches as a box, and whether other
- * boxes cover it
- */
+/* check_cover.h - the calls that a rule matches as a box, and whether other
+ * boxes cover it */
 #ifndef STP_CHECK_COVER_H
 #define STP_CHECK_COVER_H
 
@@ -48,12 +46,10 @@ enum stp_cover {
     STP_COVER_UNKNOWN, /* it would take too long to say */
 };
 
-/*
- * Whether all that is in 'box' is in at least one of the 'n' boxes at 'by'.  If
+/* Whether all that is in 'box' is in at least one of the 'n' boxes at 'by'.  If
  * so, used_ret[i] says whether by[i] had a part in it that those before it did
  * not have.  Each comparison is taken off *budget; there is no answer at 0,
- * or without memory.
- */
+ * or without memory. */
 enum stp_cover stp_box_cover(const struct stp_box *box,
                              const struct stp_box *const *by, size_t n,
                              bool *used_ret, uint64_t *budget);

@@ -1,6 +1,4 @@
-/*
- * check_text.h - where in the text of a policy findings stand
- */
+/* check_text.h - where in the text of a policy findings stand */
 #ifndef STP_CHECK_TEXT_H
 #define STP_CHECK_TEXT_H
 

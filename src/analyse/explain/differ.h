@@ -1,6 +1,4 @@
-/*
- * differ.h - where two tuner plugins, or two policies, decide differently
- */
+/* differ.h - where two tuner plugins, or two policies, decide differently */
 #ifndef STP_DIFFER_H
 #define STP_DIFFER_H
 
@@ -35,15 +33,13 @@ struct stp_differences {
     size_t n_sizes; /* asked of each collective, of the first of the two */
 };
 
-/*
- * Compares two explanations of the same collectives and sizes on the machine at
+/* Compares two explanations of the same collectives and sizes on the machine at
  * 'machine_path', which has the times.  Two decisions are the same if
  * algorithm, protocol and the channels asked for are, whichever line or plugin
  * they come from.
  *
  * STP_ERR_DEVICE if the machine cannot be read; *out_ret is untouched then.
- * Free with stp_differences_free().
- */
+ * Free with stp_differences_free(). */
 enum stp_status stp_differ(const struct stp_explanation *first,
                            const struct stp_explanation *second,
                            const char *machine_path,

@@ -1,5 +1,4 @@
-/*
- * explain.h - what a tuner plugin decides, size by size, beside NCCL's choice
+/* explain.h - what a tuner plugin decides, size by size, beside NCCL's choice
  */
 #ifndef STP_EXPLAIN_H
 #define STP_EXPLAIN_H
@@ -54,15 +53,13 @@ struct stp_explain_options {
     uint64_t max_bytes; /* how far to look */
 };
 
-/*
- * Asks the plugin through mock NCCL, about every collective from one element a
+/* Asks the plugin through mock NCCL, about every collective from one element a
  * rank (bf16) up to max_bytes, at the sizes of probes.h, their neighbours and
  * the range ends of the policy, and finds the switch points between two of them
  * by bisection.  What it does between two that agree is not known.
  *
  * STP_ERR_DEVICE if the plugin cannot be loaded or fails a collective; *out_ret
- * is untouched then.  Free with stp_explanation_free().
- */
+ * is untouched then.  Free with stp_explanation_free(). */
 enum stp_status stp_explain(const struct stp_explain_options *options,
                             struct stp_explanation *out_ret,
                             struct stp_error *err);

@@ -1,8 +1,6 @@
-/*
- * explainer.h - NCCL alone and NCCL with a plugin, asked the same questions
+/* explainer.h - NCCL alone and NCCL with a plugin, asked the same questions
  *
- * Shared by explain.c and why.c; nobody else includes it.
- */
+ * Shared by explain.c and why.c; nobody else includes it. */
 #ifndef STP_EXPLAINER_H
 #define STP_EXPLAINER_H
 
@@ -41,10 +39,8 @@ enum stp_status stp_explainer_ask(struct stp_explainer *explainer, int coll,
                                   uint64_t n_bytes, struct stp_asked *asked_ret,
                                   struct stp_error *err);
 
-/*
- * Makes a communicator of the machine, in a libnccl of its own. Both are to be
- * destroyed unless NULL, the communicator first, also after STP_ERR_DEVICE.
- */
+/* Makes a communicator of the machine, in a libnccl of its own. Both are to be
+ * destroyed unless NULL, the communicator first, also after STP_ERR_DEVICE. */
 enum stp_status stp_explainer_comm(const struct stp_explainer *explainer,
                                    const struct mock_nccl_options *options,
                                    struct mock_nccl **nccl,

@@ -1,6 +1,4 @@
-/*
- * why.h - why one message runs as it does, with a tuner plugin and without
- */
+/* why.h - why one message runs as it does, with a tuner plugin and without */
 #ifndef STP_WHY_H
 #define STP_WHY_H
 
@@ -72,15 +70,13 @@ struct stp_why {
     size_t n_overrides;
 };
 
-/*
- * Asks the plugin through mock NCCL about one collective (options->coll) of
+/* Asks the plugin through mock NCCL about one collective (options->coll) of
  * 'n_bytes', as a tuner counts them.  'variable' says what environment
  * variables hold, as getenv() does, and each that overrides a tuner is played
  * alone; NULL: none is set.  The values stay the caller's.
  *
  * STP_ERR_DEVICE if the plugin cannot be loaded or fails the collective;
- * *why_ret is untouched then.
- */
+ * *why_ret is untouched then. */
 enum stp_status stp_ask_why(const struct stp_explain_options *options,
                             uint64_t n_bytes,
                             char *(*variable)(const char *name),

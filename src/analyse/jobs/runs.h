@@ -1,12 +1,10 @@
-/*
- * runs.h - whole runs of a job under several arms, compared
+/* runs.h - whole runs of a job under several arms, compared
  *
  * An arm here is an environment of the job; the first is the baseline.  In a
  * round every arm runs twice, in an order and then in its reverse, ABBA, and
  * the next round begins with the other end, BAAB: drift hits all of them alike.
  * A round gives one ratio of an arm's time to the baseline's, and the ratios of
- * all rounds an interval.
- */
+ * all rounds an interval. */
 #ifndef STP_JOB_RUNS_H
 #define STP_JOB_RUNS_H
 
@@ -50,11 +48,9 @@ struct stp_job_arm {
     double loss, loss_min, loss_max; /* mean and extremes */
 };
 
-/*
- * Whether all runs have steps of the same collectives, so that they are
+/* Whether all runs have steps of the same collectives, so that they are
  * compared by 'measure'; else '*why_ret' says in static storage why only the
- * time of the whole run is left.
- */
+ * time of the whole run is left. */
 bool stp_job_runs_have(const struct stp_job_run *runs, size_t n,
                        enum stp_job_measure measure, const char **why_ret);
 

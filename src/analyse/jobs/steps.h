@@ -1,9 +1,7 @@
-/*
- * steps.h - the time of a job's step, out of its trace or out of what it prints
+/* steps.h - the time of a job's step, out of its trace or out of what it prints
  *
  * The first STP_WARM_UP_PERCENT of the steps are left out.  The others are a
- * mean without its extremes: pauses, as for a checkpoint, belong to no step.
- */
+ * mean without its extremes: pauses, as for a checkpoint, belong to no step. */
 #ifndef STP_JOB_STEPS_H
 #define STP_JOB_STEPS_H
 
@@ -20,12 +18,10 @@ struct stp_job_step {
     size_t n_calls; /* collectives of a step in the trace */
 };
 
-/*
- * Returns the time in which a communicator repeats a sequence of collectives,
+/* Returns the time in which a communicator repeats a sequence of collectives,
  * from begin to begin on the GPU: a step, or a part of one that repeats. The
  * communicator that repeats most collectives counts. STP_ERR_NOTHING if there
- * is none, or its times are not known; or STP_ERR_NOMEM.
- */
+ * is none, or its times are not known; or STP_ERR_NOMEM. */
 enum stp_status stp_job_step_traced(const struct stp_trace *trace,
                                     struct stp_job_step *step_ret,
                                     struct stp_error *err);

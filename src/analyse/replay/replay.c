@@ -160,15 +160,13 @@ static enum stp_status replay_play_run(const struct stp_replay_plan *plan,
 
 /* ==== processes ==== */
 
-/*
- * The schedules are shared out to processes.
+/* The schedules are shared out to processes.
  *
  * Each process takes the next schedule that nobody has taken, until one fails:
  * then no later one is begun, and those before it, which have all been taken,
  * are played to their end.  So the first that fails is found, however many
  * processes there are.  The tuner lives in these processes only: ranks that are
- * processes each load their own, and a crash leaves somebody to say so.
- */
+ * processes each load their own, and a crash leaves somebody to say so. */
 
 enum { MAX_JOBS = 256, POLL_MS = 100 };
 

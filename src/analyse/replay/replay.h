@@ -1,6 +1,4 @@
-/*
- * replay.h - a trace through a tuner plugin, on all ranks, in mock NCCL
- */
+/* replay.h - a trace through a tuner plugin, on all ranks, in mock NCCL */
 #ifndef STP_REPLAY_H
 #define STP_REPLAY_H
 
@@ -52,14 +50,12 @@ struct stp_replay {
     uint64_t n_run;            /* collectives that it runs, of graphs, too */
 };
 
-/*
- * Replays '*trace' and fills *replay_ret, to be freed with stp_replay_free().
+/* Replays '*trace' and fills *replay_ret, to be freed with stp_replay_free().
  * STP_ERR_DEVICE, *replay_ret untouched, if a rank disagrees with another, if a
  * collective fails, if the plugin does not load or crashes, or if a row does
  * not come out as it expects; the error's line is that of the row, where there
  * is one. The first of several failed schedules is reported, whatever the
- * number of processes. The caller has no other threads.
- */
+ * number of processes. The caller has no other threads. */
 enum stp_status stp_replay(const struct stp_replay_options *options,
                            const struct stp_trace *trace,
                            struct stp_replay *replay_ret,

@@ -1,7 +1,5 @@
-/*
- * replay_plan.h - the part of a replay that is the same for every schedule:
- * communicators, their machines, and the steps of the trace
- */
+/* replay_plan.h - the part of a replay that is the same for every schedule:
+ * communicators, their machines, and the steps of the trace */
 #ifndef STP_REPLAY_PLAN_H
 #define STP_REPLAY_PLAN_H
 

@@ -1,5 +1,4 @@
-/*
- * trace.h - a sequence of collectives and compute, as recorded from a job or
+/* trace.h - a sequence of collectives and compute, as recorded from a job or
  * written by hand
  *
  * A CSV file: '#' lines, a header line that names the columns in any order, and
@@ -58,8 +57,7 @@
  *
  * The lines "# machine: NAME", "# policy: FILE" (beside the trace) and
  * "# nccl: VERSION" name the machine, the policy and the NCCL version of the
- * replay.
- */
+ * replay. */
 #ifndef STP_TRACE_H
 #define STP_TRACE_H
 
@@ -99,13 +97,11 @@ struct stp_trace_comm {
     int n_listed;
 };
 
-/*
- * The groups of '*groups' among 'n_ranks' ranks, so that each rank is in one:
+/* The groups of '*groups' among 'n_ranks' ranks, so that each rank is in one:
  * those of the trace or, where there are not so many ranks, smaller ones.  The
  * size becomes the largest divisor of 'n_ranks' up to the size, and then the
  * stride the largest divisor of the number of groups up to the stride.  Size 0
- * asks for as many ranks as the stride leaves, or for all if it leaves one.
- */
+ * asks for as many ranks as the stride leaves, or for all if it leaves one. */
 struct stp_rank_groups stp_rank_groups_cut(const struct stp_rank_groups *groups,
                                            unsigned n_ranks);
 

@@ -1,6 +1,4 @@
-/*
- * trace_build.h - a trace that a reader fills, row by row
- */
+/* trace_build.h - a trace that a reader fills, row by row */
 #ifndef STP_TRACE_BUILD_H
 #define STP_TRACE_BUILD_H
 

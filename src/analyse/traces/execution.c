@@ -1,13 +1,11 @@
-/*
- * execution.c - PyTorch's execution traces, as JSON of schemas 1.0 and 1.1
+/* execution.c - PyTorch's execution traces, as JSON of schemas 1.0 and 1.1
  *
  * Nodes are operators in the order of their ids.  A collective is a node
  * record_param_comms: the values of its inputs are tensors, a number, the
  * process group, a rank, the collective's name, two lists of split sizes, from
  * schema 1.1 on the group's first rank and its stride, and the number of the
  * group's ranks.  Compute is the GEMMs of linear layers, products and
- * convolutions.  Of other operators there is no time: they are counted.
- */
+ * convolutions.  Of other operators there is no time: they are counted. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,4 @@
-/*
- * execution.h - the reader of PyTorch's execution traces, for traces.c
- */
+/* execution.h - the reader of PyTorch's execution traces, for traces.c */
 #ifndef STP_EXECUTION_H
 #define STP_EXECUTION_H
 

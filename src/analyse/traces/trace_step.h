@@ -1,6 +1,4 @@
-/*
- * trace_step.h - a step of a traced job, on the ranks of a device
- */
+/* trace_step.h - a step of a traced job, on the ranks of a device */
 #ifndef STP_TRACE_STEP_H
 #define STP_TRACE_STEP_H
 
@@ -18,8 +16,7 @@ struct stp_trace_step {
     bool *is_used;                  /* each of them, by this step */
 };
 
-/*
- * Takes the step of the most rows and, of several such steps, the last: the
+/* Takes the step of the most rows and, of several such steps, the last: the
  * first may be one that warms up. A recording's step has the rows of the first
  * row's process. A trace that does not number steps has one in the sequence of
  * collectives that its end repeats, or in all rows.
@@ -30,8 +27,7 @@ struct stp_trace_step {
  * 0 the trace's.
  *
  * STP_ERR_RANGE for a communicator that those ranks cannot have.  Free with
- * stp_trace_step_free().
- */
+ * stp_trace_step_free(). */
 enum stp_status stp_trace_step_make(const struct stp_trace *trace,
                                     unsigned n_ranks, int type,
                                     struct stp_trace_step *step_ret,

@@ -1,5 +1,4 @@
-/*
- * traces.h - traces of jobs, in our format and in those of others
+/* traces.h - traces of jobs, in our format and in those of others
  *
  * The text of a file tells its kind of trace, whatever its name; a text that
  * gzip compressed is read as well:
@@ -9,8 +8,7 @@
  *                     1.1 (PARAM and Chakra read it)
  *
  * A row that cannot be played, since NCCL asks no tuner about it or nobody
- * knows what it is, is counted by its name in 'skips' of the trace.
- */
+ * knows what it is, is counted by its name in 'skips' of the trace. */
 #ifndef STP_TRACES_H
 #define STP_TRACES_H
 

@@ -1,7 +1,5 @@
-/*
- * compare.h - the parts of `steptune compare`: arms, runs, and what a run
- * printed
- */
+/* compare.h - the parts of `steptune compare`: arms, runs, and what a run
+ * printed */
 #ifndef STP_CLI_COMPARE_H
 #define STP_CLI_COMPARE_H
 

@@ -1,6 +1,4 @@
-/*
- * doctor.h - the checks of `steptune doctor`
- */
+/* doctor.h - the checks of `steptune doctor` */
 #ifndef STP_CLI_DOCTOR_H
 #define STP_CLI_DOCTOR_H
 
@@ -40,11 +38,9 @@ const char *stp_doctor_where(const struct stp_doctor *d, const char *name);
 /* Whether the variable names the plugin that learns. */
 bool stp_doctor_learns(const char *name);
 
-/*
- * Runs 'body' in a child, since others' libraries may crash, and copies its
+/* Runs 'body' in a child, since others' libraries may crash, and copies its
  * 'size' bytes of answer, at most 4096, into *answer.  False, with *answer all
- * 0 and the reason in 'why', if the child did not live to tell.
- */
+ * 0 and the reason in 'why', if the child did not live to tell. */
 bool stp_doctor_ask_child(void (*body)(const void *question, void *answer),
                           const void *question, void *answer, size_t size,
                           char why[STP_SYMPTOM_TEXT]);

@@ -1,6 +1,4 @@
-/*
- * tune_job.h - `steptune tune -- COMMAND`: the user's job is the benchmark
- */
+/* tune_job.h - `steptune tune -- COMMAND`: the user's job is the benchmark */
 #ifndef STP_TUNE_JOB_H
 #define STP_TUNE_JOB_H
 

@@ -1,5 +1,4 @@
-/*
- * bandit.h - which arm a key should run next, and the gains of its arms
+/* bandit.h - which arm a key should run next, and the gains of its arms
  *
  * A key is a kind of message: a collective and a band of sizes on one
  * communicator.  An arm is an algorithm, a protocol and a number of channels;
@@ -13,8 +12,7 @@
  * bandit_gains.c has what was measured, bandit_decide.c which arms are left and
  * which one wins (stp_bandit_judge()), bandit.c what to try next.
  *
- * Pure: no clock, no environment, no I/O.  One thread at a time.
- */
+ * Pure: no clock, no environment, no I/O.  One thread at a time. */
 #ifndef STP_BANDIT_H
 #define STP_BANDIT_H
 
@@ -32,8 +30,7 @@ enum {
     STP_BANDIT_SET = STP_BANDIT_KEYS, /* in place of a key: all of them */
 };
 
-/*
- * The values of STEPTUNE_STRATEGY.
+/* The values of STEPTUNE_STRATEGY.
  *
  * HALVING tries the arms of a key in turn, in blocks of windows between which
  * it need not wait for times.  An arm's gain is the mean logarithm of its
@@ -50,8 +47,7 @@ enum {
  * of all incumbents is compared with NCCL's own choice for all keys, in blocks
  * of long windows (trial.h), once no search is left and after each change of
  * the set. A set that is slower by more than 2 standard errors loses its newest
- * arm.
- */
+ * arm. */
 enum stp_strategy {
     STP_STRATEGY_HALVING, /* successive elimination with confidence bounds */
     STP_STRATEGY_EPSILON, /* epsilon-greedy on running means, as in the seeds */
@@ -107,24 +103,20 @@ void stp_bandit_close(struct stp_bandit *bandit); /* NULL is allowed */
 
 /* ---- keys ---- */
 
-/*
- * The band that a message of 'n_bytes' is in: EPSILON has one a power of two,
+/* The band that a message of 'n_bytes' is in: EPSILON has one a power of two,
  * HALVING four.  Keys are numbered by the caller, 0 to STP_BANDIT_KEYS - 1, in
- * the order in which they first appear.
- */
+ * the order in which they first appear. */
 unsigned stp_bandit_band(enum stp_strategy strategy, uint64_t n_bytes);
 
 /* The smallest and the largest message of a band that some size is in. */
 struct stp_range stp_bandit_band_range(enum stp_strategy strategy,
                                        unsigned band);
 
-/*
- * Introduces key 'key' with the cost table of its first call (NULL members: not
+/* Introduces key 'key' with the cost table of its first call (NULL members: not
  * known; then only the rules' own arms) and the number of channels NCCL would
  * use (0: unknown). The pair that NCCL takes anyway is no arm. A key that is
  * there already stays as it is. A key without memory is not added, and calls
- * about it do nothing.
- */
+ * about it do nothing. */
 void stp_bandit_add_key(struct stp_bandit *bandit, unsigned key,
                         const struct stp_cost_view *view,
                         unsigned max_channels);
@@ -160,12 +152,10 @@ struct stp_bandit_clock {
     double call_us;   /* mean time from call to call under the incumbents */
 };
 
-/*
- * Whether a trial or another incumbent is wanted. HALVING searches one key at a
+/* Whether a trial or another incumbent is wanted. HALVING searches one key at a
  * time, first the one with the most time in collectives; a trial may follow
  * before the results of earlier trials have arrived. Deterministic: depends on
- * the calls of these functions and on the seed.
- */
+ * the calls of these functions and on the seed. */
 bool stp_bandit_wants(struct stp_bandit *bandit,
                       const struct stp_bandit_clock *clock,
                       struct stp_bandit_want *want_ret);

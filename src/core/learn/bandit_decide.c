@@ -4,11 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-/*
- * Windows of a PyTorch job on 2 x H200 that the GPU bounds vary by 0.2 percent
+/* Windows of a PyTorch job on 2 x H200 that the GPU bounds vary by 0.2 percent
  * about a gain of 1 to 5 percent, and one block in fifty is disturbed: most
- * arms are out after one block.
- */
+ * arms are out after one block. */
 enum {
     N_SPENT = 48, /* blocks of an arm, after which it is out unless it leads
                      with promise */

@@ -1,7 +1,5 @@
-/*
- * bandit_decide.h - where a learned arm is decided: which arms of a key are
- * left, and which has won (stp_bandit_judge())
- */
+/* bandit_decide.h - where a learned arm is decided: which arms of a key are
+ * left, and which has won (stp_bandit_judge()) */
 #ifndef STP_BANDIT_DECIDE_H
 #define STP_BANDIT_DECIDE_H
 

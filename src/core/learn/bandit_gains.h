@@ -1,9 +1,7 @@
-/*
- * bandit_gains.h - the state of a bandit, and what was measured of its arms
+/* bandit_gains.h - the state of a bandit, and what was measured of its arms
  *
  * Includes run one way: bandit.c, what to try next, asks bandit_decide.h which
- * arms are left, and that one asks what was measured.
- */
+ * arms are left, and that one asks what was measured. */
 #ifndef STP_BANDIT_GAINS_H
 #define STP_BANDIT_GAINS_H
 

@@ -1,5 +1,4 @@
-/*
- * evidence.h - what earlier runs of a job found out about its arms
+/* evidence.h - what earlier runs of a job found out about its arms
  *
  * A CSV file, a row an arm of a kind of message on communicators of one shape:
  *
@@ -9,8 +8,7 @@
  *   log_gain   mean logarithm of its gain over that
  *   log_ss     sum of squares about the mean
  *
- * Pure: no clock, no environment, no file.
- */
+ * Pure: no clock, no environment, no file. */
 #ifndef STP_EVIDENCE_H
 #define STP_EVIDENCE_H
 

@@ -1,11 +1,9 @@
-/*
- * history.h - the last calls of a communicator, and the sequence they repeat
+/* history.h - the last calls of a communicator, and the sequence they repeat
  *
  * The launch path adds the key of each call; another thread reads.  Neither
  * waits.  A training step makes the same collectives in the same order, so that
  * calls repeat: windows of a multiple of the repeating sequence hold the same
- * collectives, and their times can be compared.
- */
+ * collectives, and their times can be compared. */
 #ifndef STP_HISTORY_H
 #define STP_HISTORY_H
 
@@ -35,11 +33,9 @@ uint64_t stp_history_calls(const struct stp_history *history);
 bool stp_history_copy(const struct stp_history *history, uint64_t first,
                       size_t n, uint8_t *keys_ret);
 
-/*
- * The calls of the shortest sequence that the last of 'n' calls repeat, 0 if
+/* The calls of the shortest sequence that the last of 'n' calls repeat, 0 if
  * there is none: at least STP_SEQUENCE_REPEATS times, over at least 'least'
- * calls.  'n' at most STP_HISTORY_CALLS.
- */
+ * calls.  'n' at most STP_HISTORY_CALLS. */
 size_t stp_sequence_find(const uint8_t *keys, size_t n, size_t least);
 
 /* Whether 'n' calls repeat every 'n_calls' calls throughout. */

@@ -1,5 +1,4 @@
-/*
- * learner.h - from the calls and times of a running job to the arm to try next
+/* learner.h - from the calls and times of a running job to the arm to try next
  *
  * The objective is the source of times:
  *
@@ -16,8 +15,7 @@
  * force, and others bring times (ring.h).  The host may be far ahead of the
  * GPU: notes of times arrive late, but in the order of calls.
  *
- * Pure: no clock, no environment, no I/O.  One thread at a time.
- */
+ * Pure: no clock, no environment, no I/O.  One thread at a time. */
 #ifndef STP_LEARNER_H
 #define STP_LEARNER_H
 

@@ -1,6 +1,4 @@
-/*
- * proposal.h - what the observer proposes to all ranks, in 31 bits
- */
+/* proposal.h - what the observer proposes to all ranks, in 31 bits */
 #ifndef STP_PROPOSAL_H
 #define STP_PROPOSAL_H
 

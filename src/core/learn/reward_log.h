@@ -1,11 +1,9 @@
-/*
- * reward_log.h - the lines in which an application reports durations
+/* reward_log.h - the lines in which an application reports durations
  *
  *   collType,nBytes,nNodes,nRanks,latency_ms      allreduce,4194304,1,8,12.34
  *
  * The application writes the file meanwhile: it is read in pieces, which may
- * end within a line.  Pure; constant memory.
- */
+ * end within a line.  Pure; constant memory. */
 #ifndef STP_REWARD_LOG_H
 #define STP_REWARD_LOG_H
 

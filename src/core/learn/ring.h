@@ -1,9 +1,7 @@
-/*
- * ring.h - notes from the threads that launch to the thread that learns
+/* ring.h - notes from the threads that launch to the thread that learns
  *
  * One thread puts, one takes; neither waits.  When the ring is full, notes are
- * lost: the taker must not assume that it saw all.
- */
+ * lost: the taker must not assume that it saw all. */
 #ifndef STP_RING_H
 #define STP_RING_H
 

@@ -1,5 +1,4 @@
-/*
- * trial.h - when an arm on trial is in force: the same on all ranks
+/* trial.h - when an arm on trial is in force: the same on all ranks
  *
  * A trial is blocks of four windows of equal work: the arm runs in two of them,
  * the incumbent in the other two, in the order ABBA or BAAB.  A linear drift
@@ -10,8 +9,7 @@
  * takes some 100 ms to find it: on 2 x H200 an arm made windows of 2 to 24 ms
  * 1.05 times as fast, those of 480 ms 1.02, and whole runs 1.016.  So the trial
  * that says what steps gain has two windows in place of each, of which the
- * second counts.
- */
+ * second counts. */
 #ifndef STP_TRIAL_H
 #define STP_TRIAL_H
 

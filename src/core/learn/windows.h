@@ -1,5 +1,4 @@
-/*
- * windows.h - GPU times of windows of equal work, paired
+/* windows.h - GPU times of windows of equal work, paired
  *
  * A window lasts from when its first collective begins on the GPU to when the
  * first one of the next window begins: the job's compute and all that waits are
@@ -7,8 +6,7 @@
  * GPU by any number of calls.  Times are of one rank's GPU, by its own clock;
  * collectives keep the ranks in step.
  *
- * Pure: no clock, no environment, no I/O.  One thread at a time.
- */
+ * Pure: no clock, no environment, no I/O.  One thread at a time. */
 #ifndef STP_WINDOWS_H
 #define STP_WINDOWS_H
 
@@ -52,12 +50,10 @@ bool stp_windows_begin(struct stp_windows *windows,
  * GPU. */
 void stp_windows_time(struct stp_windows *windows, uint64_t call, uint64_t ns);
 
-/*
- * Takes the next block in order, once its times have arrived or are no longer
+/* Takes the next block in order, once its times have arrived or are no longer
  * expected. Times are no longer expected once times of later windows have
  * arrived, or for calls before call 'too_late'. False if there is no such block
- * yet.
- */
+ * yet. */
 bool stp_windows_next(struct stp_windows *windows, uint64_t too_late,
                       struct stp_block *block_ret);
 
@@ -72,13 +68,11 @@ struct stp_window_choice {
     double all_noise; /* the same with them */
 };
 
-/*
- * Chooses the window, a multiple of 'sequence' calls, by which a gain is found
+/* Chooses the window, a multiple of 'sequence' calls, by which a gain is found
  * in the least time: begin_ns[i] is when the i-th of 'n' calls that ran alike
  * began on the GPU, 0 if it is not known.  A job may have a longer rhythm than
  * its calls show, as a pause after each 24 equal calls: windows of that many
- * calls have less noise.  False if too few are known for any.
- */
+ * calls have less noise.  False if too few are known for any. */
 bool stp_windows_choose(const uint64_t *begin_ns, size_t n, size_t sequence,
                         struct stp_window_choice *choice_ret);
 

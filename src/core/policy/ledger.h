@@ -1,11 +1,9 @@
-/*
- * ledger.h - what a tuner decided for one communicator, in a file that outlives
+/* ledger.h - what a tuner decided for one communicator, in a file that outlives
  * the job
  *
  * The plugin maps such a file and counts in it, so that what was decided is
  * known however the job ended.  A file is this struct as it lies in memory: it
- * is read on the machine that wrote it.
- */
+ * is read on the machine that wrote it. */
 #ifndef STP_LEDGER_H
 #define STP_LEDGER_H
 

@@ -1,12 +1,10 @@
-/*
- * memory_policy.h - memory policies and stage policies: rules that say what the
+/* memory_policy.h - memory policies and stage policies: rules that say what the
  * buffers of a message should be registered as, by the application or by a
  * library that stages them
  *
  * steptune-policy(5) defines the format.  Like a policy of arms they are
  * refused as a whole for a line that does not parse: stp_policy_load_kind().
- * The first rule that matches wins; where none does, buffers stay plain.
- */
+ * The first rule that matches wins; where none does, buffers stay plain. */
 #ifndef STP_MEMORY_POLICY_H
 #define STP_MEMORY_POLICY_H
 

@@ -1,5 +1,4 @@
-/*
- * policy.h - a tuning policy: an ordered list of rules read from CSV, and the
+/* policy.h - a tuning policy: an ordered list of rules read from CSV, and the
  * form in which one communicator looks them up
  *
  * A rule says "for this collective, these message sizes and this kind of
@@ -8,8 +7,7 @@
  *
  * steptune-policy(5), src/cli/man/steptune-policy.5, defines the format.  A
  * line that does not parse refuses the whole file with its line and column: no
- * line is ever guessed at or dropped.
- */
+ * line is ever guessed at or dropped. */
 #ifndef STP_POLICY_H
 #define STP_POLICY_H
 
@@ -66,8 +64,7 @@ enum stp_policy_kind {
     STP_N_POLICY_KINDS,
 };
 
-/*
- * Reads a policy from the 'len' bytes of CSV at 'csv', which need not end in
+/* Reads a policy from the 'len' bytes of CSV at 'csv', which need not end in
  * NUL and is not kept.  No rules at all is legal.
  *
  * Returns STP_OK and a policy in *policy_ret, to be freed with
@@ -75,8 +72,7 @@ enum stp_policy_kind {
  * *policy_ret untouched and the place and reason in *err (NULL is allowed).
  * The text names the offending word and what was expected.
  *
- * Safe to call from several threads at once.
- */
+ * Safe to call from several threads at once. */
 enum stp_status stp_policy_parse(const char *csv, size_t len,
                                  struct stp_policy **policy_ret,
                                  struct stp_error *err);
@@ -114,8 +110,7 @@ enum stp_policy_kind stp_policy_get_kind(const struct stp_policy *policy);
  */
 bool stp_policy_same_bits(const struct stp_policy *policy);
 
-/*
- * A hash of what the rules say, and of whether they keep the same bits.  Equal
+/* A hash of what the rules say, and of whether they keep the same bits.  Equal
  * for two files that differ only in other comments, spacing, header and
  * spelling of numbers; two ranks whose hashes differ would disagree.  Never 0.
  */
@@ -157,16 +152,14 @@ struct stp_choice {
 
 struct stp_compiled; /* opaque; made by stp_policy_compile() */
 
-/*
- * Sorts the rules of arms that can match '*shape' into disjoint ranges of
+/* Sorts the rules of arms that can match '*shape' into disjoint ranges of
  * message sizes, so that a lookup takes the same time for ten rules as for
  * 100,000. Nothing of 'policy' or 'shape' is kept.
  *
  * Returns STP_OK and *compiled_ret, to be freed with stp_compiled_free(); or,
  * with *compiled_ret untouched, STP_ERR_NOMEM, or STP_ERR_LIMIT if rules that
  * differ only in numPipeOps overlap so much that the ranges would need more
- * than 2^22 entries (or 2^27, counting those that can never win).
- */
+ * than 2^22 entries (or 2^27, counting those that can never win). */
 enum stp_status stp_policy_compile(const struct stp_policy *policy,
                                    const struct stp_shape *shape,
                                    struct stp_compiled **compiled_ret,
@@ -188,23 +181,19 @@ unsigned stp_compiled_reg_buff_line(const struct stp_compiled *compiled);
  * nodes, ranks and GPU and whose pair NCCL has a kernel for. */
 size_t stp_compiled_size(const struct stp_compiled *compiled);
 
-/*
- * Finds the first rule, in file order, that matches '*query' and whose pair
+/* Finds the first rule, in file order, that matches '*query' and whose pair
  * '*view' allows: inside the table and at least 0.  Fills *choice_ret and
  * returns true, or returns false and leaves it untouched.
  *
- * Allocates nothing, takes no lock: any number of threads may ask at once.
- */
+ * Allocates nothing, takes no lock: any number of threads may ask at once. */
 bool stp_compiled_lookup(const struct stp_compiled *compiled,
                          const struct stp_query *query,
                          const struct stp_cost_view *view,
                          struct stp_choice *choice_ret);
 
-/*
- * The first size above 'n_bytes' at which the answer to some query of this
+/* The first size above 'n_bytes' at which the answer to some query of this
  * collective may change, or UINT64_MAX if there is none.  Going from 0 to the
- * end by this visits every range.
- */
+ * end by this visits every range. */
 uint64_t stp_compiled_next_break(const struct stp_compiled *compiled, int coll,
                                  uint64_t n_bytes);
 

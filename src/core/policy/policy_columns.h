@@ -1,7 +1,5 @@
-/*
- * policy_columns.h - the columns of policy files and how a field of each is
- * read; only for policy_parse.c and analyse/check
- */
+/* policy_columns.h - the columns of policy files and how a field of each is
+ * read; only for policy_parse.c and analyse/check */
 #ifndef STP_POLICY_COLUMNS_H
 #define STP_POLICY_COLUMNS_H
 

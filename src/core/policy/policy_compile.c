@@ -1,9 +1,7 @@
-/*
- * The top bits of a size, through an index, give the entry that it belongs to
+/* The top bits of a size, through an index, give the entry that it belongs to
  * or one of the few beside it.  An entry holds its first candidate if that is a
  * plain one, so that most lookups read an octave, two words of the index and an
- * entry, whatever the number of rules.
- */
+ * entry, whatever the number of rules. */
 #include "core/policy/policy.h"
 
 #include <assert.h>
@@ -26,10 +24,8 @@ struct octave {
     uint32_t shift;
 };
 
-/*
- * The sizes from 'start' to the next entry's.  A plain candidate asks nothing
- * of numPipeOps, and its chunk is of whole KiB: others do not fit here.
- */
+/* The sizes from 'start' to the next entry's.  A plain candidate asks nothing
+ * of numPipeOps, and its chunk is of whole KiB: others do not fit here. */
 struct entry {
     uint64_t start;
     uint32_t line; /* from here on, of the first candidate if that is plain */

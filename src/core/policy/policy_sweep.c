@@ -1,9 +1,7 @@
-/*
- * Rules with equal collective, algorithm, protocol, numPipeOps and regBuff form
+/* Rules with equal collective, algorithm, protocol, numPipeOps and regBuff form
  * a class. Only the first rule of a class in file order that covers a size can
  * win there, so that while the sweep goes up through the sorted ends of all
- * rules, a heap per class is all it has to keep.
- */
+ * rules, a heap per class is all it has to keep. */
 #include "core/policy/policy_sweep.h"
 
 #include <stdbool.h>

@@ -1,7 +1,5 @@
-/*
- * policy_sweep.h - rules that overlap, made into disjoint ranges of sizes; only
- * for policy_compile.c
- */
+/* policy_sweep.h - rules that overlap, made into disjoint ranges of sizes; only
+ * for policy_compile.c */
 #ifndef STP_POLICY_SWEEP_H
 #define STP_POLICY_SWEEP_H
 
@@ -42,10 +40,8 @@ struct stp_segments {
     size_t n_rules; /* that can match */
 };
 
-/*
- * Like stp_policy_compile(), but without the tables that make lookups fast.
- * *segments_ret is to be freed with stp_segments_free().
- */
+/* Like stp_policy_compile(), but without the tables that make lookups fast.
+ * *segments_ret is to be freed with stp_segments_free(). */
 enum stp_status stp_sweep(const struct stp_policy *policy,
                           const struct stp_shape *shape,
                           struct stp_segments *segments_ret,

@@ -1,9 +1,7 @@
-/*
- * cpu.h - CPUs as engines: shared by the parts of an engine
+/* cpu.h - CPUs as engines: shared by the parts of an engine
  *
  * Work is noted in a program, and its arguments in tasks.  synchronise() runs
- * the program on a thread per stream, from a barrier of all ranks on.
- */
+ * the program on a thread per stream, from a barrier of all ranks on. */
 #ifndef STP_CPU_H
 #define STP_CPU_H
 
@@ -79,13 +77,11 @@ struct stp_cpu {
 /* Microseconds of CLOCK_MONOTONIC. */
 double stp_cpu_now_us(void);
 
-/*
- * Runs the program on this rank, a thread for each stream that has work; the
+/* Runs the program on this rank, a thread for each stream that has work; the
  * caller's thread waits for them and watches whether the other ranks are alive.
  * us[e] becomes the time of event 'e' by stp_cpu_now_us(), or 0 for an event
  * that is not recorded.  After a failure no thread of it runs any more, and
- * *err is the first reason.
- */
+ * *err is the first reason. */
 enum stp_status stp_cpu_run(struct stp_cpu *cpu, struct stp_error *err);
 
 /* ---- cpu_trace.c ---- */

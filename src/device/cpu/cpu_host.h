@@ -1,6 +1,4 @@
-/*
- * cpu_host.h - the hosts of all ranks: their CPUs and memory
- */
+/* cpu_host.h - the hosts of all ranks: their CPUs and memory */
 #ifndef STP_CPU_HOST_H
 #define STP_CPU_HOST_H
 

@@ -1,9 +1,7 @@
-/*
- * cpu_math.h - the arithmetic of device/engine.h on CPUs
+/* cpu_math.h - the arithmetic of device/engine.h on CPUs
  *
  * Each computes the operation of its name there, on addresses of
- * this process.  Sixteen-bit types are really stored in sixteen bits.
- */
+ * this process.  Sixteen-bit types are really stored in sixteen bits. */
 #ifndef STP_CPU_MATH_H
 #define STP_CPU_MATH_H
 

@@ -1,9 +1,7 @@
-/*
- * half.h - floating point of sixteen bits, on CPUs
+/* half.h - floating point of sixteen bits, on CPUs
  *
  * Rounded to nearest, ties to even; infinities and NaN stay the same.
- * Without branches where that matters: loops of them become vectors.
- */
+ * Without branches where that matters: loops of them become vectors. */
 #ifndef STP_HALF_H
 #define STP_HALF_H
 

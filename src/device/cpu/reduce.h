@@ -1,5 +1,4 @@
-/*
- * reduce.h - arithmetic on elements, for libraries that leave it to their user
+/* reduce.h - arithmetic on elements, for libraries that leave it to their user
  */
 #ifndef STP_REDUCE_H
 #define STP_REDUCE_H
@@ -12,11 +11,9 @@
  * overlap them otherwise. */
 typedef void (*stp_reduce)(void *out, const void *a, const void *b, size_t n);
 
-/*
- * The function for a type and for STP_OP_SUM, PROD, MAX or MIN; NULL for types
+/* The function for a type and for STP_OP_SUM, PROD, MAX or MIN; NULL for types
  * of eight-bit floating point.  Integers wrap around.  f16 and bf16 are
- * computed in f32 and rounded to nearest, ties to even.
- */
+ * computed in f32 and rounded to nearest, ties to even. */
 stp_reduce stp_reduce_function(int type, int op);
 
 /* Divides 'n' sums by 'ranks', for an average: integers towards zero. */

@@ -1,11 +1,9 @@
-/*
- * cuda.h - GPUs as engines: shared by the parts of the CUDA module
+/* cuda.h - GPUs as engines: shared by the parts of the CUDA module
  *
  * A rank is a GPU, and a thread's; those of a process share struct stp_cuda.
  * Work is launched where it is noted.  A thread that measures may have several
  * ranks; then the calls of a rank that are within a timed region leave the
- * thread's current GPU as it is.
- */
+ * thread's current GPU as it is. */
 #ifndef STP_CUDA_H
 #define STP_CUDA_H
 
@@ -188,12 +186,10 @@ enum stp_status stp_cuda_job_alive(struct stp_cuda_rank *rank,
 enum stp_status stp_cuda_job_agree(void *self, enum stp_status status,
                                    struct stp_error *err);
 
-/*
- * A training rank has failed: other ranks are told, in this process by this and
+/* A training rank has failed: other ranks are told, in this process by this and
  * in others by NCCL, and nothing waits for them any more.  A rank that does not
  * notice within seconds, as when it is stuck in a launch, has its communicator
- * taken away.  Returns 'status'.
- */
+ * taken away.  Returns 'status'. */
 enum stp_status stp_cuda_job_fail(struct stp_cuda_rank *rank,
                                   enum stp_status status);
 

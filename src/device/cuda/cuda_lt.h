@@ -1,9 +1,7 @@
-/*
- * cuda_lt.h - GEMMs with their epilogues, by cuBLASLt
+/* cuda_lt.h - GEMMs with their epilogues, by cuBLASLt
  *
  * Opened at run time.  The plan of a shape is made once, and kept.
- * One instance a GPU, used by one thread.
- */
+ * One instance a GPU, used by one thread. */
 #ifndef STP_CUDA_LT_H
 #define STP_CUDA_LT_H
 

@@ -1,6 +1,4 @@
-/*
- * cuda_name.h - names of kernels, for people
- */
+/* cuda_name.h - names of kernels, for people */
 #ifndef STP_CUDA_NAME_H
 #define STP_CUDA_NAME_H
 

@@ -1,23 +1,19 @@
-/*
- * cuda_plugin.h - the half of the CUDA module that NCCL loads
+/* cuda_plugin.h - the half of the CUDA module that NCCL loads
  *
  * The module names itself as NCCL's tuner and profiler: NCCL opens the same
  * file again and gets the same data.  The tuner forces arms inside a running
  * communicator, or forwards to the tuner under test; the profiler says which
  * arm ran, and tells that tuner's own profiler, if its library has one, of what
  * it decided.  NCCL hands neither a pointer of the application, so their state
- * is the process's, and there can be one CUDA device in it.
- */
+ * is the process's, and there can be one CUDA device in it. */
 #ifndef STP_CUDA_PLUGIN_H
 #define STP_CUDA_PLUGIN_H
 
 #include "device/device.h"
 
-/*
- * Has NCCL load us, and us the tuner 'plugin' (a path, or NULL) behind the
+/* Has NCCL load us, and us the tuner 'plugin' (a path, or NULL) behind the
  * plugin arm.  Before NCCL's first communicator.  '*replaced_ret' is the
- * earlier value of NCCL_TUNER_PLUGIN, or "".
- */
+ * earlier value of NCCL_TUNER_PLUGIN, or "". */
 enum stp_status stp_cuda_plugin_begin(const char *plugin,
                                       char replaced_ret[128],
                                       struct stp_error *err);

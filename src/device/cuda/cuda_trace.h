@@ -1,5 +1,4 @@
-/*
- * cuda_trace.h - spans of a GPU, as CUPTI records them, and NVTX ranges
+/* cuda_trace.h - spans of a GPU, as CUPTI records them, and NVTX ranges
  *
  * CUPTI is the process's; each rank of it has a trace of its own, used by the
  * thread that launches the rank's work, and takes the spans of its GPU in its
@@ -7,8 +6,7 @@
  * work must be launched where it is noted, not in a CUDA graph.
  *
  * libcupti is opened at run time, when the first trace begins: STEPTUNE_CUPTI
- * may name the file.
- */
+ * may name the file. */
 #ifndef STP_CUDA_TRACE_H
 #define STP_CUDA_TRACE_H
 
@@ -31,21 +29,17 @@ struct stp_cuda_trace {
     struct stp_spans host;            /* ranges that ended */
 };
 
-/*
- * As stp_engine_ops.trace_begin, for GPU 'gpu' and its streams, of which no
+/* As stp_engine_ops.trace_begin, for GPU 'gpu' and its streams, of which no
  * work is under way.  STP_ERR_NOTHING if this was built without CUPTI or finds
  * no libcupti; STP_ERR_DEVICE if CUPTI refuses, as where another profiler has
- * it.
- */
+ * it. */
 enum stp_status stp_cuda_trace_begin(struct stp_cuda_trace *trace, int gpu,
                                      const cudaStream_t stream[STP_N_STREAMS],
                                      struct stp_error *err);
 
-/*
- * As stp_engine_ops.trace_end, after the streams were waited for: kernels,
+/* As stp_engine_ops.trace_end, after the streams were waited for: kernels,
  * copies and fills, of which NCCL's kernels are communication, and the ranges
- * of the host.  Times are of CLOCK_MONOTONIC.
- */
+ * of the host.  Times are of CLOCK_MONOTONIC. */
 enum stp_status stp_cuda_trace_end(struct stp_cuda_trace *trace,
                                    struct stp_spans *spans,
                                    struct stp_error *err);

@@ -1,9 +1,7 @@
-/*
- * kernels.h - the data of device/pattern.h on a GPU, and work bound by memory
+/* kernels.h - the data of device/pattern.h on a GPU, and work bound by memory
  *
  * All run in 'stream' of the current device, whose memory the pointers name,
- * and return at once.
- */
+ * and return at once. */
 #ifndef STP_KERNELS_H
 #define STP_KERNELS_H
 

@@ -1,11 +1,9 @@
-/*
- * nccl_api.h - libnccl, opened at run time
+/* nccl_api.h - libnccl, opened at run time
  *
  * So that one build measures whatever NCCL is there: the system's, PyTorch's,
  * or the one that $STEPTUNE_NCCL names.  Our own declarations: these functions'
  * ABI has not changed since each appeared, and nccl.h does not go with our
- * nccl_tuner_abi.h in one file.  Results are ncclResult_t.
- */
+ * nccl_tuner_abi.h in one file.  Results are ncclResult_t. */
 #ifndef STP_NCCL_API_H
 #define STP_NCCL_API_H
 
@@ -21,10 +19,8 @@ typedef void *stp_nccl_comm;
 typedef void *stp_nccl_window;
 typedef void *stp_nccl_stream; /* cudaStream_t */
 
-/*
- * ncclConfig_t as NCCL 2.27 has it; later versions append members, and go by
- * 'version'.
- */
+/* ncclConfig_t as NCCL 2.27 has it; later versions append members, and go by
+ * 'version'. */
 struct stp_nccl_config {
     size_t size;
     unsigned magic;

@@ -1,12 +1,10 @@
-/*
- * train_kernels.h - the kernels of training on a GPU other than GEMMs
+/* train_kernels.h - the kernels of training on a GPU other than GEMMs
  *
  * Operations of engine.h, which defines them; all run in 'stream' of the
  * current device, whose memory the pointers name, and return at once.
  * cudaErrorNotSupported for types without a kernel. A call without elements
  * only loads its kernel, so that none is loaded later, beside a collective that
- * waits for other GPUs.
- */
+ * waits for other GPUs. */
 #ifndef STP_TRAIN_KERNELS_H
 #define STP_TRAIN_KERNELS_H
 

@@ -1,5 +1,4 @@
-/*
- * engine_mock.h - a recorded machine as an engine, in virtual time
+/* engine_mock.h - a recorded machine as an engine, in virtual time
  *
  * There is no data: nothing is computed, and addresses mean nothing.  All ranks
  * are alike, so one engine, which is rank 0, stands for them all.
@@ -17,21 +16,18 @@
  * GEMMs take the times of mock_compute.h, all other kernels that of their bytes
  * through memory.  Compute overlapped with a collective slows both down as
  * recorded in overlap.csv; elsewhere as on another machine
- * (mock_machine_overlap()).  The same calls and seed give the same times.
- */
+ * (mock_machine_overlap()).  The same calls and seed give the same times. */
 #ifndef STP_ENGINE_MOCK_H
 #define STP_ENGINE_MOCK_H
 
 #include "device/engine.h"
 
-/*
- * Opens the machine of a folder as mock_machine_load() takes it, or says in
+/* Opens the machine of a folder as mock_machine_load() takes it, or says in
  * *err what is wrong with it or the plugin; a plugin that mock NCCL cannot load
  * is an error here.  'n_ranks' of 0: the machine's; another number has no
  * recorded times, see mock_machine_resize().  'seed' is of the draws from the
  * recorded spread.  Engines for measuring have a tuner that forces arms, and
- * rounds.
- */
+ * rounds. */
 enum stp_status stp_mock_open(const char *machine_path, unsigned n_ranks,
                               uint64_t seed,
                               const struct stp_device_options *options,

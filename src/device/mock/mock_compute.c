@@ -7,11 +7,9 @@
 #include "device/mock/operation.h"
 #include "mock_nccl.h"
 
-/*
- * The share of the peak rate that a product reaches, and how long the smallest
+/* The share of the peak rate that a product reaches, and how long the smallest
  * takes: of all such pairs the one that comes closest to the 18 products of
- * fixtures/machines/h200x4/overlap.csv, within 12 percent.
- */
+ * fixtures/machines/h200x4/overlap.csv, within 12 percent. */
 static const double efficiency = 0.77;
 static const double launch_us = 4.75;
 
@@ -19,12 +17,10 @@ static const double launch_us = 4.75;
  * the memory's rate: two of 128 MiB took 96 us on H200. */
 static const double memory_efficiency = 0.92;
 
-/*
- * Peak rates of cuBLAS's products, TFLOP/s, dense, no TF32; 0: none; and the
+/* Peak rates of cuBLAS's products, TFLOP/s, dense, no TF32; 0: none; and the
  * memory's, TB/s.  From NVIDIA's data sheets; where they leave out F64, the
  * part of F32's that the architecture has (1/32, then 1/64).  HGX B200: an
- * eighth of it.
- */
+ * eighth of it. */
 static const struct rates {
     int compute_capability; /* and above, up to the next */
     double f64, f32, f16, bf16;

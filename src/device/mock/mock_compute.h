@@ -1,6 +1,4 @@
-/*
- * mock_compute.h - how long compute takes on a recorded machine
- */
+/* mock_compute.h - how long compute takes on a recorded machine */
 #ifndef STP_MOCK_COMPUTE_H
 #define STP_MOCK_COMPUTE_H
 
@@ -15,15 +13,13 @@ struct stp_mock_compute {
     enum stp_source source;
 };
 
-/*
- * The time of '*gemm' on each GPU of the machine, not overlapped.  In bf16
+/* The time of '*gemm' on each GPU of the machine, not overlapped.  In bf16
  * that of overlap.csv where it has this product, and in proportion between two
  * that differ in k alone or a little beyond them.  All else is modelled: the
  * same proportion further beyond, else a launch, and the operations at a part
  * of the peak rate that NVIDIA states for GPUs of this compute capability.
  *
- * STP_ERR_RANGE for a type that these GPUs do not multiply, or a side of 0.
- */
+ * STP_ERR_RANGE for a type that these GPUs do not multiply, or a side of 0. */
 enum stp_status stp_mock_gemm(const struct mock_machine *machine,
                               const struct stp_gemm *gemm,
                               struct stp_mock_compute *compute_ret,

@@ -191,10 +191,8 @@ static bool program_runs_as_one(const struct mock_call *calls,
            outcomes[a].tuned_channels == outcomes[b].tuned_channels;
 }
 
-/*
- * Prices a group: collectives that ran as one last as long as one collective of
- * all their bytes, and others one after the other.
- */
+/* Prices a group: collectives that ran as one last as long as one collective of
+ * all their bytes, and others one after the other. */
 static enum stp_status program_price(const struct running *r, size_t at,
                                      size_t n, const struct mock_call *calls,
                                      const struct mock_outcome *outcomes)

@@ -1,12 +1,10 @@
-/*
- * mock_program.h - the work noted on a recorded machine, and running it
+/* mock_program.h - the work noted on a recorded machine, and running it
  *
  * Times are drawn from the recorded ones, in the order of the notes: one draw a
  * collective, or one for all that lies between two times taken where there are
  * compute and collectives in different streams, since recorded spreads are of
  * whole iterations.
- * A time is taken by an event that no stream waits for.
- */
+ * A time is taken by an event that no stream waits for. */
 #ifndef STP_MOCK_PROGRAM_H
 #define STP_MOCK_PROGRAM_H
 

@@ -1,10 +1,8 @@
-/*
- * mock_streams.h - two streams in virtual time
+/* mock_streams.h - two streams in virtual time
  *
  * Tasks of one stream run in order, the two streams side by side; collectives,
  * which are all of one communicator, run in the order in which they were noted,
- * whatever their stream.
- */
+ * whatever their stream. */
 #ifndef STP_MOCK_STREAMS_H
 #define STP_MOCK_STREAMS_H
 
@@ -36,12 +34,10 @@ struct stp_task_time {
     double end_us;
 };
 
-/*
- * Runs the 'n' tasks from 'start_us' on: sets event_us[] of those that are
+/* Runs the 'n' tasks from 'start_us' on: sets event_us[] of those that are
  * recorded, each of which is recorded once, and returns when all is done.
  * Two computes side by
- * side take twice as long each.  times_ret[] is of all tasks; or NULL.
- */
+ * side take twice as long each.  times_ret[] is of all tasks; or NULL. */
 double stp_run_streams(const struct stp_task *tasks, size_t n, double start_us,
                        stp_task_slowdown slowdown, void *user, double *event_us,
                        struct stp_task_time *times_ret);

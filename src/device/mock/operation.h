@@ -1,7 +1,5 @@
-/*
- * operation.h - what datatypes, reductions and tuners are to mock NCCL, and
- * what its times are worth
- */
+/* operation.h - what datatypes, reductions and tuners are to mock NCCL, and
+ * what its times are worth */
 #ifndef STP_OPERATION_H
 #define STP_OPERATION_H
 
@@ -9,12 +7,10 @@
 #include "device/source.h"
 #include "mock_nccl.h"
 
-/*
- * Sets the members that follow from a type and an operation for the call's
+/* Sets the members that follow from a type and an operation for the call's
  * collective: element_size, kind, no_nvls, no_pat, fp8 and reduction.  A tuner
  * is told neither, but they decide which entries its table has.  By NCCL
- * 2.28.9's hostToDevRedOp(), ncclNvlsSupported() and collTaskAppend().
- */
+ * 2.28.9's hostToDevRedOp(), ncclNvlsSupported() and collTaskAppend(). */
 void stp_set_operation(struct mock_call *call, int type, int op);
 
 /* STP_ERR_DEVICE if this NCCL 'version' has not loaded 'plugin', which NCCL

@@ -1,6 +1,4 @@
-/*
- * clock.h - the host's clock, the same in all processes of a host
- */
+/* clock.h - the host's clock, the same in all processes of a host */
 #ifndef STP_PLUGIN_CLOCK_H
 #define STP_PLUGIN_CLOCK_H
 

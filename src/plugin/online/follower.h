@@ -1,5 +1,4 @@
-/*
- * follower.h - the launch path of the online plugin, the same on every rank
+/* follower.h - the launch path of the online plugin, the same on every rank
  *
  * Each rank takes the proposals of its communicator's agreement from an epoch
  * on: an arm for a key, a trial of one or of NCCL's own choice for all keys

@@ -1,8 +1,6 @@
-/*
- * journal.h - every decision and reward of a learning plugin, as CSV
+/* journal.h - every decision and reward of a learning plugin, as CSV
  *
- * All processes of a job append to one file, a line at a time.
- */
+ * All processes of a job append to one file, a line at a time. */
 #ifndef STP_JOURNAL_H
 #define STP_JOURNAL_H
 

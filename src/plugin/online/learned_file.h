@@ -1,10 +1,8 @@
-/*
- * learned_file.h - learned rules, as a policy that the static plugin reads
+/* learned_file.h - learned rules, as a policy that the static plugin reads
  *
  * Several communicators, of several processes, add to one file.  A rule takes
  * the place of the file's rule for the same messages on communicators of the
- * same shape; the other rules stay, as many as STP_MAX_LEARNED bytes hold.
- */
+ * same shape; the other rules stay, as many as STP_MAX_LEARNED bytes hold. */
 #ifndef STP_LEARNED_FILE_H
 #define STP_LEARNED_FILE_H
 
@@ -23,13 +21,11 @@ struct stp_learned_rules {
                        has rules of a job that did not */
 };
 
-/*
- * Adds to the file at 'path', under a lock of its folder and in one step: it is
+/* Adds to the file at 'path', under a lock of its folder and in one step: it is
  * complete or unchanged.  A file that is not of learned rules, or none at all
  * but a FIFO, is left alone: STP_ERR_IO, as for all other failures and where
  * another process keeps the lock.  On a device, such as /dev/null,
- * nothing is saved.
- */
+ * nothing is saved. */
 enum stp_status stp_learned_save(const char *path,
                                  const struct stp_learned_rules *learned,
                                  const struct stp_shape *shape,

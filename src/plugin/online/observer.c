@@ -16,8 +16,7 @@ enum {
                       profiler is switched on earlier */
 };
 
-/*
- * The last timed calls, to which launches are matched; all 0 at first.  NCCL
+/* The last timed calls, to which launches are matched; all 0 at first.  NCCL
  * asks the tuner about all collectives of a group, then launches them; some
  * calls are simulated or captured, and never launched.  The launch path notes
  * calls, NCCL's profiler looks them up for launches, perhaps in another thread.

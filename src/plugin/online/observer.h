@@ -1,9 +1,7 @@
-/*
- * observer.h - the rank that learns
+/* observer.h - the rank that learns
  *
  * The launch path and NCCL's profiler leave notes, which a thread elsewhere
- * digests; it then proposes arms to the ranks of its agreement.
- */
+ * digests; it then proposes arms to the ranks of its agreement. */
 #ifndef STP_OBSERVER_H
 #define STP_OBSERVER_H
 

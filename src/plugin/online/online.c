@@ -1,7 +1,5 @@
-/*
- * online.c - the backend that learns while a job runs: settings, files, a
- * thread for the observer, and log messages
- */
+/* online.c - the backend that learns while a job runs: settings, files, a
+ * thread for the observer, and log messages */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-/*
- * online_settings.h - environment variables of the online plugin
+/* online_settings.h - environment variables of the online plugin
  *
  * steptune-plugins(7), src/cli/man/steptune-plugins.7, lists them with ranges
  * and defaults, but for three:
@@ -11,8 +10,7 @@
  *                        launch path instead of in a thread, and confirms in
  *                        windows of 1 ms
  *
- * An empty value counts as unset.
- */
+ * An empty value counts as unset. */
 #ifndef STP_ONLINE_SETTINGS_H
 #define STP_ONLINE_SETTINGS_H
 

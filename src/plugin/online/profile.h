@@ -1,10 +1,8 @@
-/*
- * profile.h - when collectives began on the GPU, by NCCL's profiler
+/* profile.h - when collectives began on the GPU, by NCCL's profiler
  *
  * One .so is NCCL's tuner and its profiler.  NCCL makes the profiler's context
  * of a communicator first, then the tuner's, in the same thread, and names
- * neither to the other.
- */
+ * neither to the other. */
 #ifndef STP_PROFILE_H
 #define STP_PROFILE_H
 

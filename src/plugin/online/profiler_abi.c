@@ -1,10 +1,8 @@
-/*
- * profiler_abi.c - NCCL's profiler ABI, for a plugin that learns, and for a
+/* profiler_abi.c - NCCL's profiler ABI, for a plugin that learns, and for a
  * trace of a job
  *
  * On a rank a collective begins when the first of its channels does.  That is
- * all that learning asks for; a trace has when the last channel ended, too.
- */
+ * all that learning asks for; a trace has when the last channel ended, too. */
 #define _GNU_SOURCE /* syscall() */
 #include <pthread.h>
 #include <stdatomic.h>

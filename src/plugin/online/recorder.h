@@ -1,12 +1,10 @@
-/*
- * recorder.h - a trace of the collectives of a job, by NCCL's profiler
+/* recorder.h - a trace of the collectives of a job, by NCCL's profiler
  *
  * The file is a trace as analyse/replay/trace.h reads it, to which all
  * processes of a job append whole lines: it can be read at any time.  Rank 0 of
  * each communicator is recorded.  The launch path and NCCL's own threads leave
  * what they know in a ring of the process; the service's thread writes it, in
- * the order of launches.
- */
+ * the order of launches. */
 #ifndef STP_RECORDER_H
 #define STP_RECORDER_H
 
@@ -34,11 +32,9 @@ struct stp_recorded {
     unsigned n_channels;
 };
 
-/*
- * Whether the environment asks for a trace, and this communicator's rank is in
+/* Whether the environment asks for a trace, and this communicator's rank is in
  * it: then stp_recorder_close() has to follow.  'log' is told why not, and once
- * that the trace has as many collectives as it may.
- */
+ * that the trace has as many collectives as it may. */
 bool stp_recorder_open(uint64_t comm_id, int rank, ncclDebugLogger_t log);
 
 /* Leaves the trace; the last communicator writes the rest of it. */

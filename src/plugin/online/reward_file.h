@@ -1,13 +1,11 @@
-/*
- * reward_file.h - the file with rewards that an application appends to
+/* reward_file.h - the file with rewards that an application appends to
  *
  * Only a regular file that this user owns, and that is no link, is read: never
  * a FIFO, which could block.  A file that is not there yet may come later.
  * One that became shorter, or was replaced by another, is read from its start;
  * of the one replaced, what is left is read first.
  *
- * One thread at a time.
- */
+ * One thread at a time. */
 #ifndef STP_REWARD_FILE_H
 #define STP_REWARD_FILE_H
 
@@ -27,14 +25,12 @@ enum stp_status stp_reward_file_open(const char *path,
                                      struct stp_error *err);
 void stp_reward_file_close(struct stp_reward_file *file); /* NULL is allowed */
 
-/*
- * Reads the bytes that were appended since the last call, at most
+/* Reads the bytes that were appended since the last call, at most
  * STP_REWARD_PIECE. A backlog at the first call is cut to the lines that begin
  * in its last STP_REWARD_BACKLOG bytes. STP_ERR_IO with a sentence once for
  * each reason why the file is not read (STP_USE_OWN of core/trust.h, or
  * unreadable), then STP_OK; each call tries again. A file that such a thing
- * replaced is read to its end all the same.
- */
+ * replaced is read to its end all the same. */
 enum stp_status stp_reward_file_read(struct stp_reward_file *file,
                                      stp_reward_sink sink, void *user,
                                      struct stp_error *err);

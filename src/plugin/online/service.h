@@ -1,9 +1,7 @@
-/*
- * service.h - the one thread of a process, for all work outside of launches
+/* service.h - the one thread of a process, for all work outside of launches
  *
  * The thread runs while there are tasks. A child of fork() has no thread and no
- * tasks, and starts its own.
- */
+ * tasks, and starts its own. */
 #ifndef STP_SERVICE_H
 #define STP_SERVICE_H
 

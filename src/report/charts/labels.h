@@ -1,7 +1,5 @@
-/*
- * labels.h - which curves a chart or a table has, and how they, sizes and
- * collectives are called
- */
+/* labels.h - which curves a chart or a table has, and how they, sizes and
+ * collectives are called */
 #ifndef STP_LABELS_H
 #define STP_LABELS_H
 

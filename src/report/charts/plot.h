@@ -1,10 +1,8 @@
-/*
- * plot.h - plots of curves over the size, drawn by gnuplot
+/* plot.h - plots of curves over the size, drawn by gnuplot
  *
  * Bandwidth and latency plots have a curve per arm: AUTO and the arms that are
  * the fastest at most sizes.  The study compares transports and numbers of
- * processes by all-reduce under AUTO.
- */
+ * processes by all-reduce under AUTO. */
 #ifndef STP_PLOT_H
 #define STP_PLOT_H
 

@@ -1,5 +1,4 @@
-/*
- * iteration_files.h - the files of `steptune iterate` in one folder
+/* iteration_files.h - the files of `steptune iterate` in one folder
  *
  *   iteration_times_ARM.txt   milliseconds, an iteration a line, as measured;
  *                             of several settings one a setting and arm,
@@ -12,8 +11,7 @@
  *                             of gnuplot (*.gp)
  *
  * ARM is the arm's name with '-' for '/', SETTING such as
- * "overlap_8M_ratio1_layers8".
- */
+ * "overlap_8M_ratio1_layers8". */
 #ifndef STP_ITERATION_FILES_H
 #define STP_ITERATION_FILES_H
 
@@ -38,11 +36,9 @@ struct stp_iteration_report {
     double min_gain;  /* of regimes */
 };
 
-/*
- * Makes the folder, with those above it, or takes it over: STP_ERR_IO if it
+/* Makes the folder, with those above it, or takes it over: STP_ERR_IO if it
  * cannot be written into, or holds files of an earlier run, unless 'replace',
- * which removes them and nothing else.
- */
+ * which removes them and nothing else. */
 enum stp_status stp_iteration_folder(const char *path, bool replace,
                                      struct stp_error *err);
 
@@ -52,16 +48,14 @@ enum stp_status
 stp_iteration_files_write(const struct stp_iteration_report *report,
                           const char *folder, struct stp_error *err);
 
-/*
- * Draws for each setting iteration_times_histogram, the iterations of each arm,
+/* Draws for each setting iteration_times_histogram, the iterations of each arm,
  * and iteration_times_ecdf, their empirical distribution functions; and for
  * each mode and ratio with several sizes gain_vs_size, each arm's gain with its
  * interval and its gain alone. With several settings the names have "_SETTING"
  * behind them, without the size for gains.
  *
  * The folder gets all of them, drawn with 'gnuplot' (NULL: as it is found); see
- * stp_chart_save().
- */
+ * stp_chart_save(). */
 enum stp_status
 stp_iteration_plots_save(const struct stp_iteration_report *report,
                          const char *folder, enum stp_plot_format format,

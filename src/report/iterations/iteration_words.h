@@ -1,6 +1,4 @@
-/*
- * iteration_words.h - names of settings, sentences on them, and their tables
- */
+/* iteration_words.h - names of settings, sentences on them, and their tables */
 #ifndef STP_ITERATION_WORDS_H
 #define STP_ITERATION_WORDS_H
 

@@ -1,6 +1,4 @@
-/*
- * job_comparison.h - what whole runs of a job say of their arms
- */
+/* job_comparison.h - what whole runs of a job say of their arms */
 #ifndef STP_JOB_COMPARISON_H
 #define STP_JOB_COMPARISON_H
 
@@ -9,11 +7,9 @@
 #include "core/status.h"
 #include "report/jobs/job_runs_csv.h"
 
-/*
- * Prints a row an arm, and sentences: of each arm against the baseline, of
+/* Prints a row an arm, and sentences: of each arm against the baseline, of
  * losses, and of what the times are.  Or one JSON object.  With no complete
- * round only that is said.  STP_ERR_NOMEM.
- */
+ * round only that is said.  STP_ERR_NOMEM. */
 enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
                                          bool is_json, FILE *fp,
                                          struct stp_error *err);

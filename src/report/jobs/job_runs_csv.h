@@ -1,10 +1,8 @@
-/*
- * job_runs_csv.h - the runs of a job that are compared, as a file to which
+/* job_runs_csv.h - the runs of a job that are compared, as a file to which
  * later runs are added
  *
  * '#' lines say what was run: the command, where step times come from, and the
- * arms; then a row a run.
- */
+ * arms; then a row a run. */
 #ifndef STP_JOB_RUNS_CSV_H
 #define STP_JOB_RUNS_CSV_H
 

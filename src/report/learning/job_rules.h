@@ -1,11 +1,9 @@
-/*
- * job_rules.h - the policy that a job's own learning comes to, from its journal
+/* job_rules.h - the policy that a job's own learning comes to, from its journal
  *
  * The journal may be of several runs of the job: what they found out of an arm
  * adds up.  The rules are the arms that were in force when the last run ended;
  * communicators of one shape that ended with different arms for a kind of
- * message get the one with the greater gain.
- */
+ * message get the one with the greater gain. */
 #ifndef STP_JOB_RULES_H
 #define STP_JOB_RULES_H
 
@@ -35,11 +33,9 @@ struct stp_job_rules {
     size_t n_totals;
 };
 
-/*
- * Makes the rules: 'all' is of all runs, 'last' of the last one, and 'all' must
+/* Makes the rules: 'all' is of all runs, 'last' of the last one, and 'all' must
  * live as long.  To be freed with stp_job_rules_free().  STP_ERR_NOMEM;
- * *rules_ret is untouched then.
- */
+ * *rules_ret is untouched then. */
 enum stp_status stp_job_rules_make(const struct stp_learning *all,
                                    const struct stp_learning *last,
                                    struct stp_job_rules *rules_ret,

@@ -1,9 +1,7 @@
-/*
- * journal.h - the decisions and rewards that a learning plugin wrote
+/* journal.h - the decisions and rewards that a learning plugin wrote
  *
  * A journal is the CSV of STEPTUNE_JOURNAL, to which all processes of a job,
- * and of jobs after it, append lines.
- */
+ * and of jobs after it, append lines. */
 #ifndef STP_REPORT_JOURNAL_H
 #define STP_REPORT_JOURNAL_H
 
@@ -37,13 +35,11 @@ struct stp_journal_lines {
 /* Whether the file at 'path' begins as a journal does. */
 bool stp_journal_begins(const char *path);
 
-/*
- * Reads the 'len' bytes at 'text', to be freed with stp_journal_free(), but
+/* Reads the 'len' bytes at 'text', to be freed with stp_journal_free(), but
  * leaves out lines that begin before the byte 'from', which an earlier job
  * wrote.  A last line without an end, of a job that was killed, is left out; a
  * text without lines is valid.  STP_ERR_SYNTAX with the line of any other
- * error, or STP_ERR_NOMEM; *lines_ret is untouched then.
- */
+ * error, or STP_ERR_NOMEM; *lines_ret is untouched then. */
 enum stp_status stp_journal_read(const char *text, size_t len, size_t from,
                                  struct stp_journal_lines *lines_ret,
                                  struct stp_error *err);

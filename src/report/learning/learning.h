@@ -1,6 +1,4 @@
-/*
- * learning.h - the arms that a job learned, from its journal
- */
+/* learning.h - the arms that a job learned, from its journal */
 #ifndef STP_LEARNING_H
 #define STP_LEARNING_H
 

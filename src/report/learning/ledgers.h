@@ -1,6 +1,4 @@
-/*
- * ledgers.h - the decisions of tuners during a job, from their ledgers
- */
+/* ledgers.h - the decisions of tuners during a job, from their ledgers */
 #ifndef STP_LEDGERS_H
 #define STP_LEDGERS_H
 
@@ -17,24 +15,20 @@ struct stp_ledgers {
     size_t n;
 };
 
-/*
- * Reads all ledgers of the folder 'dir'; other files are skipped.
+/* Reads all ledgers of the folder 'dir'; other files are skipped.
  * STP_ERR_IO or STP_ERR_NOMEM; *ledgers_ret is untouched then.  Free with
- * stp_ledgers_free().
- */
+ * stp_ledgers_free(). */
 enum stp_status stp_ledgers_load(const char *dir,
                                  struct stp_ledgers *ledgers_ret,
                                  struct stp_error *err);
 
 void stp_ledgers_free(struct stp_ledgers *ledgers);
 
-/*
- * Prints whether the plugin was loaded, and a row a collective and power of two
+/* Prints whether the plugin was loaded, and a row a collective and power of two
  * of bytes: the decision, the line of 'policy' (NULL: none) that made it, and
  * the getCollInfo calls of all ranks.  Text, or one JSON object, which has the
  * learned arms and staged collectives as well (NULL where nothing learns, or is
- * staged).
- */
+ * staged). */
 enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
                                   const char *policy, FILE *fp,
                                   struct stp_error *err);

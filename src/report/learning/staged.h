@@ -1,7 +1,5 @@
-/*
- * staged.h - which collectives of a job were staged, by the reports of its
- * processes' staging library, and the gains by which the rules stand
- */
+/* staged.h - which collectives of a job were staged, by the reports of its
+ * processes' staging library, and the gains by which the rules stand */
 #ifndef STP_STAGED_H
 #define STP_STAGED_H
 
@@ -32,11 +30,9 @@ struct stp_staged {
     char aside[400];          /* why a library stepped aside; "": none did */
 };
 
-/*
- * Reads the reports PID.csv of the folder 'dir', and the gains that stand as
+/* Reads the reports PID.csv of the folder 'dir', and the gains that stand as
  * evidence in the stage policy at 'rules'.  STP_ERR_IO, STP_ERR_LIMIT or
- * STP_ERR_NOMEM; *staged_ret is untouched then.
- */
+ * STP_ERR_NOMEM; *staged_ret is untouched then. */
 enum stp_status stp_staged_load(const char *dir, const char *rules,
                                 struct stp_staged *staged_ret,
                                 struct stp_error *err);

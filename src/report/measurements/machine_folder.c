@@ -119,11 +119,9 @@ static void machine_write_choices(const struct stp_machine_record *r, FILE *fp)
 #define COLUMNS                                                                \
     "collective,bytes,algorithm,protocol,channels,nRanks,run,round,iters,"     \
     "mean_us,median_us,p95_us,min_us"
-/*
- * Single collectives have an event behind each, those that the mean is of have
+/* Single collectives have an event behind each, those that the mean is of have
  * not: where the quickest of them took longer than that mean, all of them are
- * brought down until the median is the mean.
- */
+ * brought down until the median is the mean. */
 static void machine_write_row(const struct stp_measurement *m, const char *run,
                               unsigned first_round,
                               const struct stp_measurement_header *header,
@@ -140,11 +138,9 @@ static void machine_write_row(const struct stp_measurement *m, const char *run,
     stp_measurement_row_write(&row, header, fp);
 }
 
-/*
- * Reads the columns of timings.csv or, with 'compute', of overlap.csv.  On GPUs
+/* Reads the columns of timings.csv or, with 'compute', of overlap.csv.  On GPUs
  * all times are measured; a machine in mock NCCL makes no better ones than it
- * has.
- */
+ * has. */
 static void machine_read_header(const struct stp_machine_record *r,
                                 bool compute,
                                 struct stp_measurement_header *header)

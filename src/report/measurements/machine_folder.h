@@ -1,11 +1,9 @@
-/*
- * machine_folder.h - a recorded machine, as mock NCCL reads it
+/* machine_folder.h - a recorded machine, as mock NCCL reads it
  *
  * machine.csv, graphs.xml, choices.csv, and timings.csv and overlap.csv if
  * there are times.  steptune-machine(5) has the formats.  Times that are
  * modelled are left out, and so are single passes from what is said to be
- * interleaved.
- */
+ * interleaved. */
 #ifndef STP_MACHINE_FOLDER_H
 #define STP_MACHINE_FOLDER_H
 
@@ -27,10 +25,8 @@ struct stp_machine_record {
     struct stp_iterations overlap;
 };
 
-/*
- * Writes all files into the temporary folder, where NCCL has written
- * graphs.xml; STP_ERR_IO with a sentence if it has not.
- */
+/* Writes all files into the temporary folder, where NCCL has written
+ * graphs.xml; STP_ERR_IO with a sentence if it has not. */
 enum stp_status stp_machine_write(const struct stp_machine_record *record,
                                   const struct stp_folder *folder,
                                   struct stp_error *err);

@@ -1,5 +1,4 @@
-/*
- * measurements_csv.h - measurements as a CSV file, and read from any kind of
+/* measurements_csv.h - measurements as a CSV file, and read from any kind of
  * file that has some
  *
  * '#' lines at the top name machine, gpu, nccl and backend as "# key: value",
@@ -56,8 +55,7 @@
  * ("auto", "ring/ll128/16"), "ran" as an object of those three, and "n_wrong";
  * null is for what nobody knows; single_pass, graph and bits may be missing.
  * Those of a workload are there if there is one. algbw_gbps and busbw_gbps
- * follow from the others and are not read.
- */
+ * follow from the others and are not read. */
 #ifndef STP_MEASUREMENTS_CSV_H
 #define STP_MEASUREMENTS_CSV_H
 
@@ -84,46 +82,38 @@ enum stp_status stp_measurements_save(const struct stp_dataset *data,
 bool stp_same_run(const struct stp_measurement *a,
                   const struct stp_measurement *b);
 
-/*
- * Appends the rows of 'more' to *data, and takes over machine, gpu, nccl and
+/* Appends the rows of 'more' to *data, and takes over machine, gpu, nccl and
  * backend, and run and policy hash if all have the same.  Rounds of different
  * data are different rounds, numbered through; if 'by_arm', those of each arm
  * by themselves, as if the first run of one were of the same round as the first
  * of another.  STP_ERR_SYNTAX if 'more' is from another GPU, NCCL or backend
  * than what *data already holds, of which times say nothing of each other, or
- * STP_ERR_NOMEM; *data is as it was then.
- */
+ * STP_ERR_NOMEM; *data is as it was then. */
 enum stp_status stp_measurements_pool(struct stp_dataset *data,
                                       const struct stp_dataset *more,
                                       bool by_arm, struct stp_error *err);
 
-/*
- * Appends the rows of the 'len' bytes of CSV at 'text' to *data, as further
+/* Appends the rows of the 'len' bytes of CSV at 'text' to *data, as further
  * rounds, and takes over machine, gpu, nccl and backend; STP_ERR_SYNTAX with
  * line and column if it is no CSV of ours, or if it is from another GPU, NCCL
  * or backend than what *data already holds.  *data is as it was after a
- * failure.
- */
+ * failure. */
 enum stp_status stp_measurements_read(const char *text, size_t len,
                                       struct stp_dataset *data,
                                       struct stp_error *err);
 
-/*
- * Reads the 'len' bytes of JSON at 'text' into *data, which is empty.
+/* Reads the 'len' bytes of JSON at 'text' into *data, which is empty.
  * STP_ERR_SYNTAX with line and column if it is not JSON, and with the row and
  * its key if a value means nothing; or STP_ERR_NOMEM.  *data is empty after a
- * failure.
- */
+ * failure. */
 enum stp_status stp_measurements_read_json(const char *text, size_t len,
                                            struct stp_dataset *data,
                                            struct stp_error *err);
 
-/*
- * Reads the file 'path' into *data, which is empty: our CSV, our JSON, or the
+/* Reads the file 'path' into *data, which is empty: our CSV, our JSON, or the
  * text or JSON of nccl-tests, told by its content.  'coll' is for text that
  * does not say which collective it is of (see stp_nccl_text_read()); -1 if
- * unknown. *data is empty after a failure.
- */
+ * unknown. *data is empty after a failure. */
 enum stp_status stp_measurements_load_any(const char *path, int coll,
                                           struct stp_dataset *data,
                                           struct stp_error *err);

@@ -1,7 +1,5 @@
-/*
- * measurements_row.h - the columns of measurements_csv.h, which the keys of
- * JSON are, too
- */
+/* measurements_row.h - the columns of measurements_csv.h, which the keys of
+ * JSON are, too */
 #ifndef STP_MEASUREMENTS_ROW_H
 #define STP_MEASUREMENTS_ROW_H
 

@@ -1,10 +1,8 @@
-/*
- * nccl_log.h - the lines that NCCL logs between those of nccl-tests
+/* nccl_log.h - the lines that NCCL logs between those of nccl-tests
  *
  * With NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=TUNING,ENV NCCL logs the algorithm
  * and protocol of each collective, and what NCCL_ALGO and NCCL_PROTO were set
- * to.  nccl-tests print a row in pieces, and NCCL logs in the middle of it.
- */
+ * to.  nccl-tests print a row in pieces, and NCCL logs in the middle of it. */
 #ifndef STP_NCCL_LOG_H
 #define STP_NCCL_LOG_H
 
@@ -50,12 +48,10 @@ struct stp_nccl_log {
     struct stp_nccl_settings settings;
 };
 
-/*
- * Separates the log from the 'len' bytes at 'text': *rest_ret, to be freed, has
+/* Separates the log from the 'len' bytes at 'text': *rest_ret, to be freed, has
  * the same lines without it; an interrupted row stands in the line where it
  * ends.  STP_ERR_NOMEM leaves all outputs untouched.  Free the log with
- * stp_nccl_log_free().
- */
+ * stp_nccl_log_free(). */
 enum stp_status stp_nccl_log_take(const char *text, size_t len, char **rest_ret,
                                   size_t *rest_len_ret,
                                   struct stp_nccl_log *log_ret,

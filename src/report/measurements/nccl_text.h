@@ -1,5 +1,4 @@
-/*
- * nccl_text.h - the text that NVIDIA's nccl-tests print, written and read
+/* nccl_text.h - the text that NVIDIA's nccl-tests print, written and read
  *
  * Written as version 2.19 lays it out, so that what reads all_reduce_perf's
  * output reads ours: '#' lines, and a row a size of
@@ -18,8 +17,7 @@
  * times of the rows below are from, and how many were taken:
  *
  *   # Source: recorded, 600 iterations in 12 rounds
- *   # Source: recorded, single pass, 50 iterations in 1 round
- */
+ *   # Source: recorded, single pass, 50 iterations in 1 round */
 #ifndef STP_NCCL_TEXT_H
 #define STP_NCCL_TEXT_H
 
@@ -106,8 +104,7 @@ void stp_nccl_text_write_row(const struct stp_nccl_text_row *row,
 void stp_nccl_text_write_foot(const struct stp_nccl_text_total *total, int coll,
                               FILE *fp);
 
-/*
- * One row out of the measurements that differ from 'like' in round and place
+/* One row out of the measurements that differ from 'like' in round and place
  * alone: means of the rounds' means, and the most wrong elements of any round.
  */
 struct stp_nccl_text_row
@@ -129,8 +126,7 @@ stp_nccl_text_collapse(const struct stp_dataset *data,
  * of their -J, or of the writer. */
 bool stp_nccl_text_is(const char *text, size_t len);
 
-/*
- * Reads the 'len' bytes at 'text' into *data, which is empty: output of all
+/* Reads the 'len' bytes at 'text' into *data, which is empty: output of all
  * versions of all_reduce_perf, all_gather_perf, reduce_scatter_perf,
  * broadcast_perf and reduce_perf, several runs one after the other, or of the
  * writer; or the JSON of one run (see below).  Times are measured, but in
@@ -158,23 +154,19 @@ enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
                                    struct stp_nccl_settings *settings_ret,
                                    struct stp_error *err);
 
-/*
- * The JSON that nccl-tests write with -J FILE, from 2.17 on, is an object with
+/* The JSON that nccl-tests write with -J FILE, from 2.17 on, is an object with
  * "nccl_version", "args" (of which the first is the program), "env", "config"
  * (with "iterations", "nthreads", "ngpus" and "devices") and "results": a row a
  * size, as in the text, with "out_of_place" and "in_place" and, by --per-iter,
- * percentiles beside them.
- */
+ * percentiles beside them. */
 
 /* Whether the text looks like that JSON. */
 bool stp_nccl_json_is(const char *text, size_t len);
 
-/*
- * Rewrites the JSON as text of nccl-tests, without rounding any number:
+/* Rewrites the JSON as text of nccl-tests, without rounding any number:
  * *text_ret, of *len_ret bytes, to be freed with free().  The last *n_rows_ret
  * lines are the results.  *settings_ret comes from "env".  STP_ERR_SYNTAX with
- * line and column if it is not JSON, or STP_ERR_NOMEM.
- */
+ * line and column if it is not JSON, or STP_ERR_NOMEM. */
 enum stp_status stp_nccl_json_to_text(const char *json, size_t json_len,
                                       char **text_ret, size_t *len_ret,
                                       unsigned *n_rows_ret,
@@ -183,8 +175,7 @@ enum stp_status stp_nccl_json_to_text(const char *json, size_t json_len,
 
 /* ---- one file a run of one arm ---- */
 
-/*
- * nccl-tests do not name the arm.  The user does (--arm), or NCCL's log between
+/* nccl-tests do not name the arm.  The user does (--arm), or NCCL's log between
  * the rows (nccl_log.h), or the environment in the JSON:
  *
  *   NCCL_ALGO or NCCL_PROTO was set    that is forced
@@ -201,8 +192,7 @@ enum stp_status stp_nccl_json_to_text(const char *json, size_t json_len,
  * 'coll' is as for stp_nccl_text_read().
  *
  * STP_ERR_SYNTAX with line and column; STP_ERR_RANGE if the arm cannot be told,
- * or is not what NCCL ran; or STP_ERR_NOMEM.  *data is as it was then.
- */
+ * or is not what NCCL ran; or STP_ERR_NOMEM.  *data is as it was then. */
 enum stp_status stp_nccl_text_add(const char *text, size_t len, int coll,
                                   const struct stp_arm *arm,
                                   struct stp_dataset *data,

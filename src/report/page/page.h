@@ -1,9 +1,7 @@
-/*
- * page.h - one HTML page that says what a policy is worth
+/* page.h - one HTML page that says what a policy is worth
  *
  * The page depends on its files alone: the same files give the same bytes.  It
- * is one file that needs no network, and names no path and no date.
- */
+ * is one file that needs no network, and names no path and no date. */
 #ifndef STP_PAGE_H
 #define STP_PAGE_H
 
@@ -33,8 +31,7 @@ struct stp_page_sources {
                                           belong to the others, else left out */
 };
 
-/*
- * Writes the page to the file 'path', whole or not at all; then its summary to
+/* Writes the page to the file 'path', whole or not at all; then its summary to
  * 'said' (NULL: nowhere), as one sentence and a newline, or its figures as one
  * JSON object.
  *
@@ -45,8 +42,7 @@ struct stp_page_sources {
  *
  * STP_ERR_RANGE without measurements, or if a file that the user named does not
  * belong; the error of reading or comparing a file, whose name is in the text
- * of *err then; STP_ERR_IO or STP_ERR_NOMEM.
- */
+ * of *err then; STP_ERR_IO or STP_ERR_NOMEM. */
 enum stp_status stp_page_save(const struct stp_page_sources *sources,
                               const char *path, bool as_json, FILE *said,
                               bool *auto_is_wrong_ret, struct stp_error *err);
@@ -61,8 +57,7 @@ struct stp_page_found {
     struct stp_page_sources sources;              /* the same */
 };
 
-/*
- * Sorts the 'n' files and folders at 'paths' by content: measurements, or else
+/* Sorts the 'n' files and folders at 'paths' by content: measurements, or else
  * policies; a folder is one that `steptune tune` or `steptune iterate -o`
  * wrote.  Then adds what lies beside the policy STEM.conf and is not there yet:
  * STEM.sweep.csv, STEM.verify.csv, STEM.graph.csv, STEM.iterations.csv,
@@ -71,8 +66,7 @@ struct stp_page_found {
  *
  * STP_ERR_SYNTAX if a file is neither, two are of one kind, or a folder has
  * nothing or several policies; STP_ERR_IO or STP_ERR_NOMEM.  The text of *err
- * names the file.
- */
+ * names the file. */
 enum stp_status stp_page_find(const char *const *paths, size_t n,
                               struct stp_page_found *found_ret,
                               struct stp_error *err);

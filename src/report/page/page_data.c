@@ -25,10 +25,8 @@ void stp_page_format(char text[STP_PAGE_TEXT], const char *fmt, ...)
 
 /* ---- reading ---- */
 
-/*
- * The file holds no single iterations, only rounds: each round is summed up as
- * one iteration of the round's median, which is all that gains need.
- */
+/* The file holds no single iterations, only rounds: each round is summed up as
+ * one iteration of the round's median, which is all that gains need. */
 static enum stp_status page_sum_iterations(struct stp_page_file *set,
                                            const struct stp_dataset *sweep,
                                            struct stp_error *err)

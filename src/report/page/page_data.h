@@ -1,7 +1,5 @@
-/*
- * page_data.h - the files that a page is made from, as rows of one size each,
- * and what it says of them
- */
+/* page_data.h - the files that a page is made from, as rows of one size each,
+ * and what it says of them */
 #ifndef STP_PAGE_DATA_H
 #define STP_PAGE_DATA_H
 
@@ -65,12 +63,10 @@ struct stp_page_data {
     bool auto_is_wrong; /* somewhere */
 };
 
-/*
- * Reads all files into *data_ret, which is to be freed even after a failure. It
+/* Reads all files into *data_ret, which is to be freed even after a failure. It
  * points into 'sources'.  A file of another run, of another machine, or that
  * verifies another policy is left out, and a warning says so: STP_ERR_RANGE if
- * the user named it.
- */
+ * the user named it. */
 enum stp_status stp_page_read(const struct stp_page_sources *sources,
                               struct stp_page_data *data_ret,
                               struct stp_error *err);
@@ -154,19 +150,16 @@ bool stp_page_memory_sentence(const struct stp_memory_table *memory,
 bool stp_page_source_sentence(const struct stp_page_file *sets, size_t n,
                               char text[STP_PAGE_TEXT]);
 
-/*
- * Makes the values that page.html names, to be freed with cJSON_Delete(). The
+/* Makes the values that page.html names, to be freed with cJSON_Delete(). The
  * member "plots" is all that page.js draws. Members for which cJSON has no
- * memory are missing. STP_ERR_NOMEM otherwise.
- */
+ * memory are missing. STP_ERR_NOMEM otherwise. */
 enum stp_status stp_page_view(const struct stp_page_data *data,
                               const struct stp_page_summary *summary,
                               cJSON **view_ret, struct stp_error *err);
 
 /* ---- the template ---- */
 
-/*
- * Tags of a template, a subset of Mustache:
+/* Tags of a template, a subset of Mustache:
  *   {{name}}    the string or number as text, which is never markup; the
  *               object of a choice as "ring/ll128/16"
  *   {{name:2}}  the number with two decimals; {{name:+2}} always with a sign;
@@ -183,8 +176,7 @@ enum stp_status stp_page_view(const struct stp_page_data *data,
  *   {{^name}}...{{/name}}  once if it is not: absent, null, false or an empty
  *               list
  *
- * Names are looked up from the innermost object outwards.
- */
+ * Names are looked up from the innermost object outwards. */
 
 /* Writes the filled template to 'fp'.  Absent names leave nothing.  The
  * template is part of the program: its tags must be complete. */

@@ -1,7 +1,5 @@
-/*
- * diagnosis.h - the findings of `steptune doctor`: symptoms, each with its
- * reason and its remedy
- */
+/* diagnosis.h - the findings of `steptune doctor`: symptoms, each with its
+ * reason and its remedy */
 #ifndef STP_DIAGNOSIS_H
 #define STP_DIAGNOSIS_H
 

@@ -1,6 +1,4 @@
-/*
- * golden.h - a plugin's decisions as a file, and their changes since
- */
+/* golden.h - a plugin's decisions as a file, and their changes since */
 #ifndef STP_GOLDEN_H
 #define STP_GOLDEN_H
 
@@ -8,12 +6,10 @@
 
 #include "analyse/explain/explain.h"
 
-/*
- * The ranges as CSV, after a comment on machine and sizes, in *text_ret, to be
+/* The ranges as CSV, after a comment on machine and sizes, in *text_ret, to be
  * freed with free().  A policy's line numbers are not in it: neighbours that
  * differ only by line are one range.
- * STP_ERR_NOMEM.
- */
+ * STP_ERR_NOMEM. */
 enum stp_status stp_golden_text(const struct stp_explanation *explanation,
                                 const char *machine, uint64_t max_bytes,
                                 char **text_ret, struct stp_error *err);

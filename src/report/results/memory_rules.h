@@ -1,6 +1,4 @@
-/*
- * memory_rules.h - what to register or to stage, from measurements
- */
+/* memory_rules.h - what to register or to stage, from measurements */
 #ifndef STP_MEMORY_RULES_H
 #define STP_MEMORY_RULES_H
 

@@ -1,7 +1,5 @@
-/*
- * results.h - sweeps, verdicts, rules, explanations and more, as text tables
- * and as JSON
- */
+/* results.h - sweeps, verdicts, rules, explanations and more, as text tables
+ * and as JSON */
 #ifndef STP_RESULTS_H
 #define STP_RESULTS_H
 

@@ -1,7 +1,5 @@
-/*
- * tune_report.h - the text report that `steptune tune` writes next to its
- * policy
- */
+/* tune_report.h - the text report that `steptune tune` writes next to its
+ * policy */
 #ifndef STP_TUNE_REPORT_H
 #define STP_TUNE_REPORT_H
 

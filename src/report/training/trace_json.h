@@ -1,12 +1,10 @@
-/*
- * trace_json.h - a rank's trace for chrome://tracing and ui.perfetto.dev
+/* trace_json.h - a rank's trace for chrome://tracing and ui.perfetto.dev
  *
  * Chrome's trace event format: {"traceEvents": [...]}.  A process is a rank, a
  * thread one of its streams, by name; a complete event ("ph": "X") is a kernel
  * or a collective ("cat": "compute" or "communication"), or a stream's part of
  * a range of a step ("range"), which encloses those.  "ts" and "dur" are in
- * microseconds of the engine's clock.  "otherData" has the machine.
- */
+ * microseconds of the engine's clock.  "otherData" has the machine. */
 #ifndef STP_TRACE_JSON_H
 #define STP_TRACE_JSON_H
 

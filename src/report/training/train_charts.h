@@ -1,5 +1,4 @@
-/*
- * train_charts.h - results of the training benchmark as charts, by gnuplot
+/* train_charts.h - results of the training benchmark as charts, by gnuplot
  *
  *   train_precision      epoch time by precision, with speed-ups
  *   train_scaling        speed-up over one GPU, beside the ideal
@@ -15,8 +14,7 @@
  * Only runs that are alike are compared: with the batch, gradients, buckets,
  * learning rate and seed that most runs have.  A bar is the mean over the
  * epochs of all runs alike, with Student's 95 percent interval of the mean;
- * bars begin at 0.
- */
+ * bars begin at 0. */
 #ifndef STP_TRAIN_CHARTS_H
 #define STP_TRAIN_CHARTS_H
 

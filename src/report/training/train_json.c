@@ -308,12 +308,10 @@ static enum stp_status train_read_key(const cJSON *row, size_t n,
     return STP_OK;
 }
 
-/*
- * Reads the 'n'th row, from 0, into *run_ret, to be freed with
+/* Reads the 'n'th row, from 0, into *run_ret, to be freed with
  * stp_train_run_free().  STP_ERR_SYNTAX says which key of which row is not
  * there or means nothing, and what was expected; STP_ERR_NOMEM.  *run_ret is
- * untouched on failure.
- */
+ * untouched on failure. */
 static enum stp_status train_read_row(const cJSON *row, size_t n,
                                       struct stp_train_run *run_ret,
                                       struct stp_error *err)

@@ -1,5 +1,4 @@
-/*
- * train_json.h - results of the training benchmark as JSON
+/* train_json.h - results of the training benchmark as JSON
  *
  * A list with an object a run, in times of seconds.  A run has mode, n_gpus,
  * n_params, model_size, use_amp (bf16 or fp16), grad_accum_steps, epoch_times,
@@ -16,8 +15,7 @@
  * seed, nor which type of sixteen bits use_amp took: those are unknown, and
  * use_amp is precision "amp".  Its modes are single_gpu, dp_naive,
  * dp_interleaved and ddp_builtin for our single, naive, interleaved and
- * bucketed; sharded is not among them.
- */
+ * bucketed; sharded is not among them. */
 #ifndef STP_TRAIN_JSON_H
 #define STP_TRAIN_JSON_H
 
@@ -68,13 +66,11 @@ enum stp_status stp_train_save(const struct stp_train_runs *runs,
 /* Adds a run's keys to the object 'row'. */
 void stp_train_write_row(cJSON *row, const struct stp_train_run *run);
 
-/*
- * Reads the file at 'path', which stp_train_save() or the notebook wrote, and
+/* Reads the file at 'path', which stp_train_save() or the notebook wrote, and
  * derives the rest.  STP_ERR_SYNTAX says where it is not JSON, or which run has
  * which key that means nothing and what was expected; STP_ERR_IO,
  * STP_ERR_NOMEM, STP_ERR_LIMIT.  The text of *err does not name the file;
- * *runs_ret is untouched on failure.
- */
+ * *runs_ret is untouched on failure. */
 enum stp_status stp_train_read(const char *path,
                                struct stp_train_runs *runs_ret,
                                struct stp_error *err);

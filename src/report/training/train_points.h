@@ -1,10 +1,8 @@
-/*
- * train_points.h - the points of a chart of training: which runs it compares,
+/* train_points.h - the points of a chart of training: which runs it compares,
  * and their means
  *
  * A point has a row and a column, which make a panel, an x and a series: each
- * is the number of a level, a value of the property that is compared there.
- */
+ * is the number of a level, a value of the property that is compared there. */
 #ifndef STP_TRAIN_POINTS_H
 #define STP_TRAIN_POINTS_H
 

@@ -1,9 +1,7 @@
-/*
- * train_results.h - results of the training benchmark, read back
+/* train_results.h - results of the training benchmark, read back
  *
  * Plain numbers and words, with no tie to models or engines: for tables and
- * charts, and for a matrix that is resumed.
- */
+ * charts, and for a matrix that is resumed. */
 #ifndef STP_TRAIN_RESULTS_H
 #define STP_TRAIN_RESULTS_H
 
@@ -18,10 +16,8 @@
 
 #define STP_TRAIN_UNKNOWN (UINT64_C(1) << 63) /* exact in a double */
 
-/*
- * One configuration that was trained.  Times are in seconds, those of
- * the slowest rank.  Words are terminated, and cut if they are too long.
- */
+/* One configuration that was trained.  Times are in seconds, those of
+ * the slowest rank.  Words are terminated, and cut if they are too long. */
 struct stp_train_run {
     /* Members that define the run, all known but to files of the notebook. */
     char mode[16];         /* "single", "naive", "interleaved", "bucketed" or

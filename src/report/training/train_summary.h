@@ -1,6 +1,4 @@
-/*
- * train_summary.h - tables of training runs
- */
+/* train_summary.h - tables of training runs */
 #ifndef STP_TRAIN_SUMMARY_H
 #define STP_TRAIN_SUMMARY_H
 
@@ -11,11 +9,9 @@
 /* Prints one run, epoch by epoch. */
 void stp_train_print_run(const struct stp_train_run *run, FILE *fp);
 
-/*
- * A line a configuration, in the order of their first runs: those that only
+/* A line a configuration, in the order of their first runs: those that only
  * differ in 'repeat' are one, with the means of their numbers.  "-" is for an
- * unknown value.  STP_ERR_NOMEM.
- */
+ * unknown value.  STP_ERR_NOMEM. */
 enum stp_status stp_train_print_summary(const struct stp_train_runs *runs,
                                         FILE *fp, struct stp_error *err);
 
