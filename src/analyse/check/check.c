@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "analyse/check/check_cover.h"
-#include "analyse/check/check_text.h"
 #include "core/dtype.h"
 #include "core/names.h"
 #include "core/policy/policy_columns.h"

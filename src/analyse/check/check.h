@@ -82,4 +82,9 @@ enum stp_status stp_check_fix(const char *csv, size_t len,
 
 void stp_findings_free(struct stp_findings *findings);
 
+/* For check.c: sets the columns of findings in the 'len' bytes at 'csv', which
+ * the parsed policy does not know, and sorts them by line and column. */
+void stp_findings_place(struct stp_findings *findings, const char *csv,
+                        size_t len);
+
 #endif /* STP_CHECK_H */

@@ -1,5 +1,5 @@
 /* check_text.c - the text of a policy: where findings stand, and fixes */
-#include "analyse/check/check_text.h"
+#include "analyse/check/check.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "analyse/traces/execution.h"
+#include "analyse/traces/traces.h"
 #include "device/mock/operation.h"
 #include "nccl_tuner_abi.h"
 

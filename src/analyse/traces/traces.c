@@ -5,7 +5,6 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "analyse/traces/execution.h"
 #include "core/csv.h"
 
 #define MAX_TRACE ((size_t)1 << 30)

@@ -12,7 +12,7 @@
 #ifndef STP_TRACES_H
 #define STP_TRACES_H
 
-#include "analyse/replay/trace.h"
+#include "analyse/replay/trace_build.h"
 
 /* Reads the file 'path' into *trace_ret, to be freed with stp_trace_free(); or
  * leaves it untouched, with line, column and the word in *err. */
@@ -23,5 +23,10 @@ enum stp_status stp_traces_load(const char *path, struct stp_trace *trace_ret,
 enum stp_status stp_traces_read(const char *text, size_t len,
                                 struct stp_trace *trace_ret,
                                 struct stp_error *err);
+
+/* The reader of execution traces: appends to *b; the caller ends it with
+ * stp_trace_finish().  'text' has a NUL behind it. */
+enum stp_status stp_read_execution(struct stp_trace_build *b, const char *text,
+                                   size_t len, struct stp_error *err);
 
 #endif /* STP_TRACES_H */
