@@ -31,8 +31,6 @@ bool mock_same_kind(const struct mock_call *a, const struct mock_call *b)
            a->kind == b->kind && a->no_nvls == b->no_nvls && a->fp8 == b->fp8;
 }
 
-/* ---- from 2.22 on ---- */
-
 /* Largest first; in a bin the last inserted task is first. */
 static int group_order_compare_size(const void *pa, const void *pb)
 {
@@ -97,8 +95,6 @@ static void group_order_number(struct mock_task *tasks, size_t n)
         tasks[i].place = i;
 }
 
-/* ---- 2.21 ---- */
-
 static int group_order_compare_old_kind(const struct mock_task *a,
                                         const struct mock_task *b)
 {
@@ -130,8 +126,6 @@ static int group_order_compare_old(const void *pa, const void *pb)
         return a->call.n_bytes > b->call.n_bytes ? -1 : 1;
     return a->number > b->number ? -1 : 1;
 }
-
-/* ---- both ---- */
 
 static void group_order_by_traffic(struct mock_task *tasks, size_t n)
 {

@@ -3,8 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- spread ---- */
-
 /* The mean of the piecewise linear distribution with these quantiles. */
 static double recorded_quantile_mean(const double q[4])
 {
@@ -39,8 +37,6 @@ double mock_quantile(const struct mock_row *row, double at)
         return q[1] + (q[2] - q[1]) * (at - .5) / .45;
     return q[2] + (q[3] - q[2]) * (at - .95) / .05;
 }
-
-/* ---- files ---- */
 
 struct mock_point *mock_recorded_add(struct mock_recorded *recorded,
                                      const struct mock_record *r)

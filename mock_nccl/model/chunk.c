@@ -10,8 +10,6 @@ enum {
     KIB = 1 << 10,
 };
 
-/* ---- NVLS ---- */
-
 void mock_set_nvls_chunks(struct mock_model *model,
                           const struct mock_graph *nvls)
 {
@@ -54,8 +52,6 @@ static size_t chunk_step_down(const struct step *steps, int n, size_t n_bytes,
             chunk = steps[i].chunk;
     return chunk;
 }
-
-/* ---- others ---- */
 
 /* Halves the chunk while it is above 'least' and each of 'at_once' has fewer
  * than 'n_chunks' chunks. */

@@ -72,8 +72,6 @@ ncclResult_t mock_rank_execute(struct mock_rank *rank,
     }
 }
 
-/* ---- comparing ---- */
-
 struct mock_decision mock_decision_of(int rank,
                                       const struct mock_outcome *outcome)
 {
@@ -113,8 +111,6 @@ ncclResult_t mock_decision_compare(size_t step, const struct mock_call *call,
                      step, mock_word(&mock_colls, call->coll), call->n_bytes,
                      first->rank, a, other->rank, b);
 }
-
-/* ---- ranks elsewhere ---- */
 
 ncclResult_t mock_rank_run_order(struct mock_rank *rank,
                                  const struct mock_order *order,

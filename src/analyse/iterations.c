@@ -26,8 +26,6 @@ struct summing {
     size_t n_rounds;
 };
 
-/* ---- order ---- */
-
 static int iterations_order_settings(const struct entry *a,
                                      const struct entry *b)
 {
@@ -65,8 +63,6 @@ static size_t iterations_count_equal(const struct entry *e, size_t n,
     return i;
 }
 
-/* ---- gains ---- */
-
 /* The gain of 'arm' over 'base' by rounds that both have; 'pairs' is scratch
  * for two values a round. */
 static struct stp_gain iterations_get_gain(const struct stp_iteration_arm *base,
@@ -98,8 +94,6 @@ static struct stp_gain iterations_get_gain(const struct stp_iteration_arm *base,
                : stp_gain_of_source(
                      gain, stp_source_worst(base->source, arm->source), false);
 }
-
-/* ---- one arm ---- */
 
 /* Sums up the 'n' entries of one arm; AUTO is the first of the setting. */
 static void iterations_sum_arm(struct summing *s, const struct entry *e,
@@ -163,8 +157,6 @@ static void iterations_sum_arm(struct summing *s, const struct entry *e,
         iterations_get_gain(setting->arms, arm, true, s->out.pairs);
 }
 
-/* ---- one setting ---- */
-
 static enum stp_status iterations_sum_setting(struct summing *s,
                                               const struct entry *e, size_t n,
                                               struct stp_error *err)
@@ -212,8 +204,6 @@ static enum stp_status iterations_sum_setting(struct summing *s,
     }
     return STP_OK;
 }
-
-/* ---- all of them ---- */
 
 enum stp_status
 stp_summarise_iterations(const struct stp_iterations *iterations,
@@ -263,8 +253,6 @@ void stp_iteration_summary_free(struct stp_iteration_summary *summary)
     free(summary->pairs);
     memset(summary, 0, sizeof(*summary));
 }
-
-/* ---- regimes ---- */
 
 /* Whether an arm was timed alone, and is another than a second AUTO. */
 static bool regime_is_timed(const struct stp_iteration_arm *arm)

@@ -55,8 +55,6 @@ static bool refine_has_open(const struct stp_point *p,
     return false;
 }
 
-/* ---- sizes in between ---- */
-
 /* Returns the time of the fastest arm that a tuner can choose. */
 static double refine_find_fastest(const struct stp_point *p)
 {
@@ -116,8 +114,6 @@ bool stp_refine_between(const struct stp_point *a, const struct stp_point *b,
     *size_ret = size;
     return arms_ret->n > 1;
 }
-
-/* ---- iterations ---- */
 
 /* The fastest pair, with NCCL's own channels, that is not taken yet and that
  * all points have in the running: by the product of its times over those of the

@@ -51,8 +51,6 @@ struct derive_options {
     size_t n_inputs;
 };
 
-/* ---- options ---- */
-
 static const char *derive_read_arm(const struct stp_option *option,
                                    const char *text, void *at)
 {
@@ -156,8 +154,6 @@ static const struct stp_command_line derive_line = {
                                   NULL},
 };
 
-/* ---- reading ---- */
-
 static const char ours[] = "measurements of Steptune";
 static const char theirs[] = "text of nccl-tests";
 
@@ -200,8 +196,6 @@ static enum stp_status load_file(const struct derive_input *input,
     free(text);
     return status;
 }
-
-/* ---- of comparisons ---- */
 
 /* Prints the last line, which says what the file holds. */
 static void derive_print_written(const struct derive_options *o, size_t n_rules,
@@ -313,8 +307,6 @@ static enum stp_status derive_policy(const struct derive_options *o,
     return status;
 }
 
-/* ---- what to register, what to stage ---- */
-
 /* Derives rules of both situations, as far as there are measurements. */
 static enum stp_status memory_derive(const struct derive_options *o,
                                      const struct stp_dataset *data,
@@ -363,8 +355,6 @@ static enum stp_status memory_derive(const struct derive_options *o,
     stp_memory_situations_free(&situations);
     return status;
 }
-
-/* ---- the command ---- */
 
 /* Reads the files, and derives of them; returns the exit status. */
 static int derive_run(const struct derive_options *o, struct derive_data *data)

@@ -117,8 +117,6 @@ static enum stp_status explain_name_file(const struct explain *e,
     return stp_fail(e->err, status, "%s", text);
 }
 
-/* ---- why ---- */
-
 /* Asks the memory and stage policies that lie beside the policy, in both of
  * their situations. */
 static void explain_ask_buffers(const struct stp_why *why,
@@ -200,8 +198,6 @@ static enum stp_status explain_why(struct explain *e)
     return status;
 }
 
-/* ---- diff ---- */
-
 /* Whether the file is a library, and so no policy. */
 static bool explain_is_plugin(const char *path)
 {
@@ -274,8 +270,6 @@ static enum stp_status explain_diff(struct explain *e)
     return status;
 }
 
-/* ---- golden ---- */
-
 /* Writes the text, or compares it with what is there. */
 static enum stp_status explain_compare_golden(struct explain *e,
                                               const char *text)
@@ -308,8 +302,6 @@ static enum stp_status explain_compare_golden(struct explain *e,
     return status;
 }
 
-/* ---- all ranges ---- */
-
 /* Explains all ranges: prints them, or makes a golden text of them. */
 static enum stp_status explain_all(struct explain *e)
 {
@@ -338,8 +330,6 @@ static enum stp_status explain_all(struct explain *e)
     stp_explanation_free(&explanation);
     return status;
 }
-
-/* ---- which of them ---- */
 
 static int explain_run(void *user)
 {

@@ -51,8 +51,6 @@ void stp_print_played_version(const char *nccl)
                  nccl, mock_release_name(newest));
 }
 
-/* ---- progress ---- */
-
 enum { BAR = 20, REDRAW_MS = 100, TIME_TEXT = 48 };
 
 /* The state of the progress bar on the terminal. */

@@ -55,8 +55,6 @@ enum stp_status stp_set_plugin_environment(const char *machine_path,
     return failed ? stp_nomem(err) : STP_OK;
 }
 
-/* ---- the policy of a plugin ---- */
-
 /* Prints why a policy is used, before any result. */
 STP_PRINTF(2, 3)
 static void policy_print_choice(bool is_json, const char *fmt, ...)

@@ -53,8 +53,6 @@ struct record_options {
     char path[STP_FOLDER_PATH];
 };
 
-/* ---- options ---- */
-
 #define AT(member) offsetof(struct record_options, member)
 
 static const struct stp_option record_table[] = {
@@ -110,8 +108,6 @@ static const struct stp_command_line record_line = {
            "cost tables and choices, times, and how compute and collectives "
            "slow each other down.  Then `--on NAME` is that machine.",
 };
-
-/* ---- the plan ---- */
 
 /* In each process; only the first has a folder. */
 struct record {
@@ -203,8 +199,6 @@ static enum stp_status record_plan_times(struct record *r)
     return status;
 }
 
-/* ---- recording ---- */
-
 /* Whether no process is to stop. */
 static bool record_goes_on(struct record *r)
 {
@@ -225,8 +219,6 @@ static bool record_progress(void *user, size_t done, size_t total)
         stp_progress(steps, r->n_done, r->n_total);
     return record_goes_on(r);
 }
-
-/* ---- iterations ---- */
 
 /* A setting is one step. */
 static bool record_setting_progress(void *user, size_t done, size_t total)
@@ -346,11 +338,7 @@ static int record_report_wrong(struct stp_machine_record *m)
     return exit_status;
 }
 
-/* ---- the folder ---- */
-
 static const char made_by[] = "steptune " STP_VERSION " record";
-
-/* ---- the folder, played ---- */
 
 /* Plays the folder at 'path': how many choices mock NCCL makes alike, which are
  * printed if 'is_told'. */
@@ -407,8 +395,6 @@ static enum stp_status record_fit_channels(struct record *r)
     r->machine.n_channels = 0;
     return stp_machine_write_info(&r->machine, &r->folder, &r->err);
 }
-
-/* ---- the command ---- */
 
 /* The folder is locked until it is there or abandoned. */
 static enum stp_status record_in_folder(struct record *r)

@@ -4,8 +4,6 @@
 #include "cli/train_engines.h"
 #include "report/training/trace_json.h"
 
-/* ---- one training ---- */
-
 struct engines_job {
     const struct stp_train_engines *e;
     const struct stp_train_config *config;
@@ -72,8 +70,6 @@ enum stp_status stp_train_engines_run(struct stp_train_engines *e,
     free(job);
     return status;
 }
-
-/* ---- opening and closing ---- */
 
 enum stp_status stp_train_engines_open(const struct stp_open_options *options,
                                        unsigned n_local,

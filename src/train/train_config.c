@@ -29,8 +29,6 @@ static const char *const precisions[STP_N_PRECISIONS] = {
     [STP_PRECISION_FP64] = "fp64",
 };
 
-/* ---- words ---- */
-
 const struct stp_train_model *stp_train_find_model(const char *name)
 {
     for (unsigned i = 0; i < stp_train_n_models; i++)
@@ -85,8 +83,6 @@ void stp_train_default(struct stp_train_config *config_ret)
         .seed = 42,
     };
 }
-
-/* ---- checking ---- */
 
 enum stp_status stp_train_check(const struct stp_train_config *c,
                                 unsigned n_ranks, struct stp_error *err)

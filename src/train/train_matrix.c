@@ -6,8 +6,6 @@
 
 enum { MOST_JOBS = 1 << 20 };
 
-/* ---- the plan ---- */
-
 /* A configuration of 'm' by its indexes in the lists, but for 'mode'. */
 struct cell {
     unsigned gpus, repeat, model, precision, accumulate;
@@ -86,8 +84,6 @@ void stp_train_jobs_free(struct stp_train_jobs *jobs)
     free(jobs->jobs);
     memset(jobs, 0, sizeof(*jobs));
 }
-
-/* ---- modes that are left out ---- */
 
 /* "a", "a and b", "a, b and c": adds the 'i'th of 'n' words. */
 static void matrix_append(char *text, size_t size, const char *word, unsigned i,

@@ -54,8 +54,6 @@ int stp_train_gradient_type(const struct stp_train_config *config)
                                   : stp_train_master_type(config);
 }
 
-/* ---- collectives ---- */
-
 /* All from tensor 'first' to 'last'. */
 static struct stp_train_chunk plan_chunk(const struct stp_train_layout *layout,
                                          unsigned first, unsigned last)
@@ -102,8 +100,6 @@ unsigned stp_train_chunks(const struct stp_train_config *config,
     }
     return n;
 }
-
-/* ---- data ---- */
 
 /* Independent draws from one seed. */
 enum { DRAW_FEATURES, DRAW_LABELS, DRAW_WEIGHTS };

@@ -7,8 +7,6 @@
 #include "core/policy/policy_columns.h"
 #include "core/text.h"
 
-/* ---- lines of a policy that parses ---- */
-
 /* Where a walk through the text is, and its current line. */
 struct lines {
     const char *next, *end;
@@ -75,8 +73,6 @@ static const struct stp_field *lines_find_field(const struct lines *lines,
     return NULL;
 }
 
-/* ---- places of findings ---- */
-
 /* No two findings of one kind and column are about one rule. */
 static int text_compare_findings(const void *a, const void *b)
 {
@@ -111,8 +107,6 @@ void stp_findings_place(struct stp_findings *findings, const char *csv,
     qsort(findings->at, findings->n, sizeof(*findings->at),
           text_compare_findings);
 }
-
-/* ---- fixes ---- */
 
 struct text {
     char *at;

@@ -8,8 +8,6 @@
 
 enum { ELEMENT_SIZE = 2 };
 
-/* ---- asking ---- */
-
 /* The line that says what the plugin did, or 0. */
 static unsigned explainer_find_line(const struct stp_explainer *e,
                                     const struct mock_call *call,
@@ -52,8 +50,6 @@ enum stp_status stp_explainer_ask(struct stp_explainer *explainer, int coll,
     a->decider = a->line != 0 ? STP_DECIDER_RULE : STP_DECIDER_PLUGIN;
     return STP_OK;
 }
-
-/* ---- opening ---- */
 
 enum stp_status stp_explainer_comm(const struct stp_explainer *explainer,
                                    const struct mock_nccl_options *options,

@@ -10,8 +10,6 @@
 #include "analyse/explain/explainer.h"
 #include "device/mock/operation.h"
 
-/* ---- what runs ---- */
-
 static struct stp_why_run why_describe(const struct stp_explainer *e,
                                        const struct stp_asked *asked,
                                        const struct mock_outcome *out)
@@ -38,8 +36,6 @@ static struct stp_why_run why_describe(const struct stp_explainer *e,
     }
     return r;
 }
-
-/* ---- variables ---- */
 
 /* Tells mock NCCL of a value; false if it is one that changes nothing. */
 typedef bool (*play_fn)(struct mock_nccl_options *options, const char *value);
@@ -157,8 +153,6 @@ static void why_play(const struct stp_explainer *e,
         o->kind = STP_OVERRIDE_RUNS;
 }
 
-/* ---- symmetric windows ---- */
-
 static const struct why_setting {
     const char *where;
     const char *since; /* NCCL that knows it */
@@ -197,8 +191,6 @@ static void why_play_cases(const struct stp_explainer *e, const char *plugin,
             setting->where, out.kernel, {out.algo, out.proto}};
     }
 }
-
-/* ---- all of it ---- */
 
 enum stp_status stp_ask_why(const struct stp_explain_options *options,
                             uint64_t n_bytes,

@@ -7,8 +7,6 @@
 #include "core/room.h"
 #include "core/utf8.h"
 
-/* ---- ranks of groups ---- */
-
 static unsigned groups_largest_divisor(unsigned n, unsigned most)
 {
     unsigned d = most < n ? most : n;
@@ -30,8 +28,6 @@ struct stp_rank_groups stp_rank_groups_cut(const struct stp_rank_groups *groups,
     return (struct stp_rank_groups){
         size, groups_largest_divisor(n_ranks / size, groups->stride)};
 }
-
-/* ---- communicators ---- */
 
 /* The slot of that name; 0 if there is no such communicator.  There must be
  * slots. */
@@ -81,8 +77,6 @@ enum stp_status stp_trace_add_comm(struct stp_trace_build *b,
     *trace_find_slot(b, comm->name) = t->n_comms;
     return STP_OK;
 }
-
-/* ---- rows ---- */
 
 enum stp_status stp_trace_add_row(struct stp_trace_build *b,
                                   const struct stp_trace_row *row,
@@ -140,8 +134,6 @@ enum stp_status stp_trace_add_skip(struct stp_trace_build *b, const char *name,
     b->trace.skips[b->trace.n_skips++] = skip;
     return STP_OK;
 }
-
-/* ---- the end ---- */
 
 enum stp_status stp_trace_finish(struct stp_trace_build *b,
                                  enum stp_status status,

@@ -33,8 +33,6 @@ enum stp_status stp_traces_read(const char *text, size_t len,
     return stp_trace_read_csv(text, len, trace_ret, err);
 }
 
-/* ---- files ---- */
-
 /* Replaces a text that gzip compressed, with a NUL behind it. */
 static enum stp_status traces_inflate(char **text, size_t *len,
                                       struct stp_error *err)

@@ -48,8 +48,6 @@ static const struct stp_command_line doctor_line = {
            "there is a problem.",
 };
 
-/* ---- the host ---- */
-
 static void doctor_glibc(struct stp_doctor *d)
 {
     const char *version = gnu_get_libc_version();
@@ -96,8 +94,6 @@ static void doctor_shm(struct stp_doctor *d)
                      "(docker run --shm-size=1g)",
                      "%s has %.0f MiB free", path, n_bytes / (1 << 20));
 }
-
-/* ---- all of them ---- */
 
 /* In the order in which they are told; later ones use what earlier ones found.
  */

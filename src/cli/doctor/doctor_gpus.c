@@ -9,8 +9,6 @@
 
 enum { MOST_BYTES = 4096, BF16_CAPABILITY = 80 };
 
-/* ---- the driver ---- */
-
 /* The version in /proc/driver/nvidia/version: the first word that begins with a
  * digit and has a point, as in "Kernel Module  580.65.06  Sun". */
 static bool gpus_read_driver(const struct stp_doctor *d, char version[32])
@@ -50,8 +48,6 @@ static void gpus_survey(const void *question, void *answer)
     STP_THEN(a->status, module->survey(&a->survey, &err));
     snprintf(a->text, sizeof(a->text), "%s", err.text);
 }
-
-/* ---- what it says ---- */
 
 /* "2 x NVIDIA H200 with 139.8 GiB" for each model in a row. */
 static void gpus_name_all(const struct stp_survey *s,

@@ -42,8 +42,6 @@ struct job_result {
     char gpu[64]; /* "": not known */
 };
 
-/* ---- files ---- */
-
 /* Paths are absolute, as the job may have another working directory. */
 static int job_name_files(struct job_run *run)
 {
@@ -86,8 +84,6 @@ static enum stp_status job_load(const struct job_run *run, off_t from,
     stp_journal_free(&lines);
     return status;
 }
-
-/* ---- before the job ---- */
 
 /* Makes evidence of what earlier runs found out, or removes it. */
 static int job_begin_journal(struct job_run *run)
@@ -132,8 +128,6 @@ static int job_begin_journal(struct job_run *run)
     return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
 }
 
-/* ---- the job ---- */
-
 static int job_run(struct job_run *run)
 {
     const struct stp_job_variable variables[] = {
@@ -167,8 +161,6 @@ static int job_run(struct job_run *run)
     return status == STP_ERR_NOTHING ? run->end.status : STP_EXIT_FAILED;
 }
 
-/* ---- what came of it ---- */
-
 static enum stp_status job_sum_up(const struct job_run *run,
                                   struct job_result *r, struct stp_error *err)
 {
@@ -189,8 +181,6 @@ static enum stp_status job_sum_up(const struct job_run *run,
     stp_policy_free(policy);
     return status;
 }
-
-/* ---- output ---- */
 
 /* Why nothing was found out; NULL if something was. */
 static const char *job_explain(const struct job_result *r)

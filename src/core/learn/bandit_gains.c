@@ -62,8 +62,6 @@ double stp_bandit_block_loss(const struct stp_bandit *bandit,
                 gains_shorter(block->own_us, block->spread[0]));
 }
 
-/* ---- an arm's gains ---- */
-
 void stp_bandit_add_value(struct stp_bandit_try *arm, double value)
 {
     double off = value - arm->mean;

@@ -76,8 +76,6 @@ void stp_cpu_host_get(struct stp_cpu_host *host_ret)
     }
 }
 
-/* ---- many ---- */
-
 enum stp_status stp_cpu_hosts_exchange(const struct stp_world *world,
                                        struct stp_cpu_host **hosts_ret,
                                        struct stp_error *err)

@@ -44,8 +44,6 @@ double stp_cpu_now_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* ---- tasks ---- */
-
 static void cpu_run_kernel(const struct stp_kernel *k)
 {
     switch (k->kind) {
@@ -122,8 +120,6 @@ static enum stp_status cpu_run_task(struct stp_cpu *e, unsigned stream,
     }
 }
 
-/* ---- a run ---- */
-
 static void run_fail(struct run *run, enum stp_status status,
                      const struct stp_error *err)
 {
@@ -196,8 +192,6 @@ static void *lane_run(void *user)
     return NULL;
 }
 
-/* ---- watching it ---- */
-
 static void run_watch(struct run *run)
 {
     const struct stp_world *world = run->cpu->world;
@@ -235,8 +229,6 @@ static void run_watch(struct run *run)
     if (failed && run->cpu->link != NULL) /* by the first failure: it stays */
         run->cpu->transport->abort(run->cpu->link, run->err.text);
 }
-
-/* ---- starting it ---- */
 
 enum stp_status stp_cpu_run(struct stp_cpu *cpu, struct stp_error *err)
 {

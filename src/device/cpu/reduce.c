@@ -11,8 +11,6 @@
 #define INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-/* ---- one function a type and operation ---- */
-
 #define SAME(x)    (x)
 #define SUM(x, y)  ((x) + (y))
 #define PROD(x, y) ((x) * (y))
@@ -79,8 +77,6 @@ stp_reduce stp_reduce_function(int type, int op)
 {
     return functions[type][op];
 }
-
-/* ---- averages ---- */
 
 #define DIVIDE(name, type, wide, widen, narrow)                                \
     static void name##_divide(void *data, size_t n, unsigned ranks)            \

@@ -38,8 +38,6 @@ static struct stp_process_lock lock;
 static struct file *files; /* under the lock */
 static bool is_lock_kept;  /* of a journal, by another process */
 
-/* ---- the file ---- */
-
 static void journal_lock_files(void)
 {
     if (stp_process_lock(&lock))
@@ -74,8 +72,6 @@ static struct file *journal_take_file(int fd, int *error)
     file->n_users++;
     return file;
 }
-
-/* ---- a communicator's journal ---- */
 
 enum stp_status stp_journal_open(const char *path,
                                  const struct stp_comm_info *info,

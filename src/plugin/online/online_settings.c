@@ -16,8 +16,6 @@ static enum stp_status settings_refuse(const char *name, const char *expected,
                     getenv(name), expected);
 }
 
-/* ---- numbers and paths ---- */
-
 struct setting {
     const char *name;
     enum { REAL, COUNT, FLAG, PATH } kind;
@@ -85,8 +83,6 @@ static enum stp_status settings_read(const struct setting *s,
     return STP_OK;
 }
 
-/* ---- arms ---- */
-
 static const char arms_are[] =
     "arms such as tree/simple,ring/ll128/16, at most 31";
 
@@ -143,8 +139,6 @@ static enum stp_status settings_read_arms(struct stp_bandit_rules *rules,
         text += len + 1;
     }
 }
-
-/* ---- all ---- */
 
 static enum stp_status settings_read_words(struct stp_online_settings *s,
                                            struct stp_error *err)

@@ -55,8 +55,6 @@ void stp_reward_file_close(struct stp_reward_file *file)
     free(file);
 }
 
-/* ---- which file ---- */
-
 static int reward_check_file(const struct statx *st)
 {
     const struct stp_file_facts file = {st->stx_mode, st->stx_uid};
@@ -68,8 +66,6 @@ static bool reward_stat(int fd, struct statx *st)
 {
     return statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, st) == 0;
 }
-
-/* ---- reading ---- */
 
 /* Reads up to the end, but at most *n_left_ret bytes, which it counts. */
 static int reward_read_file(struct stp_reward_file *file, size_t *n_left_ret,

@@ -13,8 +13,6 @@
 #include "report/iterations/iteration_words.h"
 #include "report/measurements/measurements_csv.h"
 
-/* ---- one file ---- */
-
 /* The files in addition to those of times; summary.json holds all results. */
 struct iteration_file {
     const char *name;
@@ -79,8 +77,6 @@ iteration_save_file(const struct stp_iteration_report *report,
     return status;
 }
 
-/* ---- all of them ---- */
-
 enum stp_status
 stp_iteration_files_write(const struct stp_iteration_report *report,
                           const char *folder, struct stp_error *err)
@@ -112,8 +108,6 @@ stp_iteration_files_write(const struct stp_iteration_report *report,
                                                  &files[i], NULL, NULL, err));
     return status;
 }
-
-/* ---- the folder ---- */
 
 /* Names of all files that are ever written into the folder, as patterns of
  * fnmatch(). */

@@ -29,8 +29,6 @@ struct comparison {
     const char *why; /* steps are not compared; NULL: they are */
 };
 
-/* ---- verdicts ---- */
-
 static const char *comparison_verdict(const struct comparison *c, unsigned arm)
 {
     const struct stp_gain *gain = &c->arms[arm].gain;
@@ -82,8 +80,6 @@ static void comparison_print_loss_change(const struct comparison *c,
         fprintf(fp, "%s than between runs of the latter (%.2g).\n",
                 fabs(difference) > spread ? "more" : "no more", spread);
 }
-
-/* ---- the table ---- */
 
 static enum stp_status comparison_print_table(const struct comparison *c,
                                               bool is_json, FILE *fp,

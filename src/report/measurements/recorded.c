@@ -12,8 +12,6 @@ static const char *recorded_plural(size_t n)
     return n == 1 ? "" : "s";
 }
 
-/* ---- differences ---- */
-
 static void recorded_describe(const struct stp_nccl_choice *nccl,
                               const struct stp_nccl_choice *mock,
                               char text[TEXT])
@@ -68,8 +66,6 @@ size_t stp_recorded_alike(const struct stp_recorded *recorded)
         n += stp_choice_equal(&nccl->rows[i], &recorded->mock->rows[i]);
     return n;
 }
-
-/* ---- printing ---- */
 
 enum stp_status stp_print_recorded(const struct stp_recorded *recorded,
                                    bool is_json, FILE *fp,

@@ -12,8 +12,6 @@ extern const char stp_page_html[];
 extern const char stp_page_css[];
 extern const char stp_page_js[];
 
-/* ---- summary ---- */
-
 static void page_add_extreme(cJSON *root, const char *key,
                              const struct stp_page_extreme *extreme)
 {

@@ -54,8 +54,6 @@ static void view_calls(cJSON *rule, const struct stp_rule *r)
     stp_json_word(rule, "gpu", r->gpu);
 }
 
-/* ---- summary and machine ---- */
-
 static void view_lead(cJSON *leads, const char *sentence, bool is_warning)
 {
     cJSON *lead = stp_json_row(leads);
@@ -105,8 +103,6 @@ static void view_summary(const struct stp_page_data *data,
             cJSON_AddStringToObject(note, "text", sentence);
         }
 }
-
-/* ---- collectives, size by size ---- */
 
 /* Adds the row of a verdict, the sweep's times, and the fastest arms: one that
  * a tuner can choose, and a setup. */
@@ -203,8 +199,6 @@ static void view_panel(const struct stp_page_data *data,
                     stp_bus_factor(first->coll, first->n_ranks));
 }
 
-/* ---- rules ---- */
-
 /* Adds a rule with the rows of 'panels' that it changes. */
 static void view_rule(const struct stp_page_data *data, cJSON *panels,
                       const struct stp_rule *r, cJSON *rule)
@@ -281,8 +275,6 @@ static void view_memory(const struct stp_page_file *file,
             stp_put_memory_size(table, i, k, &evidence);
     }
 }
-
-/* ---- training steps ---- */
 
 /* Adds "overlap: allreduce of 8 MiB, 8 layers of gemm, ratio 1", and the ranks
  * if not all rows of the page are of as many. */
@@ -384,8 +376,6 @@ static enum stp_status view_file(const struct stp_page_file *set,
     stp_put_steadiness(&s, file);
     return STP_OK;
 }
-
-/* ---- all of it ---- */
 
 enum stp_status stp_page_view(const struct stp_page_data *data,
                               const struct stp_page_summary *summary,

@@ -11,8 +11,6 @@
 #include "report/terminal.h"
 #include "report/words.h"
 
-/* ---- the cost table ---- */
-
 /* NCCL cannot run all of its 21 pairs; those have no cost in either table. */
 static void why_put_costs(const struct stp_why *why, struct stp_table *t)
 {
@@ -43,8 +41,6 @@ static void why_put_costs(const struct stp_why *why, struct stp_table *t)
     }
 }
 
-/* ---- runs ---- */
-
 static void why_put_run(const char *by, const struct stp_why_run *run,
                         struct stp_table *t)
 {
@@ -65,8 +61,6 @@ static void why_put_run(const char *by, const struct stp_why_run *run,
                        ? NULL
                        : stp_source_words(run->source, run->single_pass));
 }
-
-/* ---- symmetric windows ---- */
 
 static void why_put_kernels(const struct stp_why *why, struct stp_table *t)
 {
@@ -126,8 +120,6 @@ static enum stp_status why_print_kernels(const struct stp_why *why, FILE *fp,
     why_put_cases(why, &t);
     return stp_table_end(&t, fp, err);
 }
-
-/* ---- JSON ---- */
 
 static enum stp_status why_print_json(const struct stp_why_report *report,
                                       FILE *fp, struct stp_error *err)
@@ -194,8 +186,6 @@ static enum stp_status why_print_json(const struct stp_why_report *report,
     }
     return stp_json_finish(root, fp, err);
 }
-
-/* ---- text ---- */
 
 static void why_print_buffers(const struct stp_why_report *report, FILE *fp)
 {

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- runs ---- */
-
 void stp_train_run_free(struct stp_train_run *run)
 {
     free(run->epoch_s);
@@ -69,8 +67,6 @@ bool stp_train_is_mixed(const struct stp_train_run *run)
            strcmp(run->precision, STP_TRAIN_AMP) == 0;
 }
 
-/* ---- which of them are alike ---- */
-
 /* The model, and how its arithmetic is done. */
 static bool train_same_model(const struct stp_train_run *a,
                              const struct stp_train_run *b)
@@ -116,8 +112,6 @@ bool stp_train_runs_have(const struct stp_train_runs *runs,
             return true;
     return false;
 }
-
-/* ---- derived members ---- */
 
 /* How fast it is: samples a second, and epochs where these are unknown. */
 static double train_speed(const struct stp_train_run *r)

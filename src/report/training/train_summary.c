@@ -6,8 +6,6 @@
 
 #include "report/table.h"
 
-/* ---- one run ---- */
-
 /* In virtual time there is no loss. */
 static bool summary_has_data(const struct stp_train_run *r)
 {
@@ -49,8 +47,6 @@ void stp_train_print_run(const struct stp_train_run *r, FILE *fp)
                 "%u steps skipped for an overflow, the last loss scale is %g\n",
                 r->n_skipped, r->loss_scale);
 }
-
-/* ---- many ---- */
 
 /* Numbers of a run, of which the repeats have a mean. */
 enum summary_mean {
