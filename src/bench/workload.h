@@ -23,6 +23,7 @@
 
 #include <stddef.h>
 
+#include "core/qsort.h"
 #include "core/status.h"
 #include "device/call.h"
 
@@ -56,18 +57,6 @@ const char *stp_compute_name(int compute);
 /* The one of that name, or -1. */
 int stp_mode_from_name(const char *word, size_t len);
 int stp_compute_from_name(const char *word, size_t len);
-
-/* How qsort() wants two numbers compared. */
-#define STP_ORDER(x, y) (((x) > (y)) - ((x) < (y)))
-
-/* Returns an order from a function that compares, unless it is 0. */
-#define STP_RETURN_ORDER(order)                                                \
-    do {                                                                       \
-        int order_ = (order);                                                  \
-                                                                               \
-        if (order_ != 0)                                                       \
-            return order_;                                                     \
-    } while (0)
 
 /* Orders by mode, compute, layers, and ratio or product, as qsort() wants it:
  * 0 for the same workload, whatever its compute took. */

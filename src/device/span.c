@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/qsort.h"
 #include "core/room.h"
 
 enum stp_status stp_spans_add(struct stp_spans *spans,
@@ -20,9 +21,8 @@ static int span_compare(const void *left, const void *right)
     const struct stp_span *a = left;
     const struct stp_span *b = right;
 
-    if (a->begin_us != b->begin_us)
-        return a->begin_us < b->begin_us ? -1 : 1;
-    return (a->stream > b->stream) - (a->stream < b->stream);
+    STP_RETURN_ORDER(STP_ORDER(a->begin_us, b->begin_us));
+    return STP_ORDER(a->stream, b->stream);
 }
 
 void stp_spans_sort(struct stp_spans *spans)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/policy/policy_columns.h"
+#include "core/qsort.h"
 #include "core/text.h"
 
 /* Where a walk through the text is, and its current line. */
@@ -78,10 +79,8 @@ static int text_compare_findings(const void *a, const void *b)
 {
     const struct stp_finding *x = a, *y = b;
 
-    if (x->line != y->line)
-        return x->line < y->line ? -1 : 1;
-    if (x->column != y->column)
-        return x->column < y->column ? -1 : 1;
+    STP_RETURN_ORDER(STP_ORDER(x->line, y->line));
+    STP_RETURN_ORDER(STP_ORDER(x->column, y->column));
     return (int)x->kind - (int)y->kind;
 }
 

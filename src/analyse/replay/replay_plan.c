@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/qsort.h"
+
 static enum stp_status plan_fail(struct stp_error *err, unsigned line)
 {
     return stp_fail_at(err, STP_ERR_DEVICE, line, 0, "%s", mock_last_error());
@@ -184,9 +186,8 @@ static int plan_compare_places(const void *pa, const void *pb)
     const struct place *a = pa;
     const struct place *b = pb;
 
-    if (a->comm != b->comm)
-        return a->comm < b->comm ? -1 : 1;
-    return a->row < b->row ? -1 : 1;
+    STP_RETURN_ORDER(STP_ORDER(a->comm, b->comm));
+    return STP_ORDER(a->row, b->row);
 }
 
 /* A group over several communicators is a group on each of them. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/dtype.h"
+#include "core/qsort.h"
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
 #include "report/words.h"
@@ -317,13 +318,10 @@ static int curve_order_ranked(const void *pa, const void *pb)
     bool a_auto = a->curve->like.arm.kind == STP_ARM_AUTO;
     bool b_auto = b->curve->like.arm.kind == STP_ARM_AUTO;
 
-    if (a_auto != b_auto)
-        return a_auto ? -1 : 1;
-    if (!a_auto && a->n_fastest != b->n_fastest)
-        return a->n_fastest > b->n_fastest ? -1 : 1;
-    if (!a_auto && a->behind != b->behind)
-        return a->behind < b->behind ? -1 : 1;
-    return (a->curve > b->curve) - (a->curve < b->curve);
+    STP_RETURN_ORDER(b_auto - a_auto);
+    STP_RETURN_ORDER(a_auto ? 0 : STP_ORDER(b->n_fastest, a->n_fastest));
+    STP_RETURN_ORDER(a_auto ? 0 : STP_ORDER(a->behind, b->behind));
+    return STP_ORDER(a->curve, b->curve);
 }
 
 enum stp_status stp_pick_curves(const struct stp_curves *curves, int coll,
@@ -393,9 +391,8 @@ static int curve_order_study(const void *pa, const void *pb)
     const struct stp_labelled *a = pa;
     const struct stp_labelled *b = pb;
 
-    if (a->curve->data != b->curve->data)
-        return a->curve->data < b->curve->data ? -1 : 1;
-    return (a->curve > b->curve) - (a->curve < b->curve);
+    STP_RETURN_ORDER(STP_ORDER(a->curve->data, b->curve->data));
+    return STP_ORDER(a->curve, b->curve);
 }
 
 enum stp_status stp_pick_study(const struct stp_curves *curves, int coll,

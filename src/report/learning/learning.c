@@ -5,24 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/qsort.h"
 #include "core/stats.h"
 
 /* ---- keys and arms ---- */
 
-#define ORDER(x, y)                                                            \
-    do {                                                                       \
-        if ((x) != (y))                                                        \
-            return (x) < (y) ? -1 : 1;                                         \
-    } while (0)
-
 /* Returns the order of lines or keys: large communicators first. */
 #define ORDER_KEYS(a, b)                                                       \
     do {                                                                       \
-        ORDER((b)->n_ranks, (a)->n_ranks);                                     \
-        ORDER((a)->n_nodes, (b)->n_nodes);                                     \
-        ORDER((a)->coll, (b)->coll);                                           \
-        ORDER((a)->bytes.min, (b)->bytes.min);                                 \
-        ORDER((a)->bytes.max, (b)->bytes.max);                                 \
+        STP_RETURN_ORDER(STP_ORDER((b)->n_ranks, (a)->n_ranks));               \
+        STP_RETURN_ORDER(STP_ORDER((a)->n_nodes, (b)->n_nodes));               \
+        STP_RETURN_ORDER(STP_ORDER((a)->coll, (b)->coll));                     \
+        STP_RETURN_ORDER(STP_ORDER((a)->bytes.min, (b)->bytes.min));           \
+        STP_RETURN_ORDER(STP_ORDER((a)->bytes.max, (b)->bytes.max));           \
         return 0;                                                              \
     } while (0)
 

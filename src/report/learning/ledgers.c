@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/names.h"
+#include "core/qsort.h"
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
 #include "report/json.h"
@@ -48,10 +49,8 @@ static int ledgers_order(const void *pa, const void *pb)
     const struct stp_ledger *a = pa;
     const struct stp_ledger *b = pb;
 
-    if (a->n_ranks != b->n_ranks)
-        return a->n_ranks > b->n_ranks ? -1 : 1;
-    if (a->pid != b->pid)
-        return a->pid < b->pid ? -1 : 1;
+    STP_RETURN_ORDER(STP_ORDER(b->n_ranks, a->n_ranks));
+    STP_RETURN_ORDER(STP_ORDER(a->pid, b->pid));
     return strcmp(b->what, a->what); /* a learner before its followers */
 }
 
@@ -100,26 +99,19 @@ struct ledgers_sums {
     size_t n;
 };
 
-#define ORDER(x, y)                                                            \
-    do {                                                                       \
-        if ((x) != (y))                                                        \
-            return (x) < (y) ? -1 : 1;                                         \
-    } while (0)
-
 static int ledgers_order_sums(const void *pa, const void *pb)
 {
     const struct ledgers_sum *a = pa;
     const struct ledgers_sum *b = pb;
 
-    ORDER(b->n_ranks, a->n_ranks);
-    ORDER(a->entry.coll, b->entry.coll);
-    ORDER(stp_ledger_class(a->entry.min_bytes),
-          stp_ledger_class(b->entry.min_bytes));
-    ORDER(a->entry.line, b->entry.line);
-    ORDER(a->entry.algo, b->entry.algo);
-    ORDER(a->entry.proto, b->entry.proto);
-    ORDER(a->entry.n_channels, b->entry.n_channels);
-    return 0;
+    STP_RETURN_ORDER(STP_ORDER(b->n_ranks, a->n_ranks));
+    STP_RETURN_ORDER(STP_ORDER(a->entry.coll, b->entry.coll));
+    STP_RETURN_ORDER(STP_ORDER(stp_ledger_class(a->entry.min_bytes),
+                               stp_ledger_class(b->entry.min_bytes)));
+    STP_RETURN_ORDER(STP_ORDER(a->entry.line, b->entry.line));
+    STP_RETURN_ORDER(STP_ORDER(a->entry.algo, b->entry.algo));
+    STP_RETURN_ORDER(STP_ORDER(a->entry.proto, b->entry.proto));
+    return STP_ORDER(a->entry.n_channels, b->entry.n_channels);
 }
 
 static bool ledgers_sum_up(const struct stp_ledgers *ledgers,

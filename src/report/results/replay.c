@@ -7,6 +7,7 @@
 #include "analyse/replay/replay.h"
 #include "analyse/traces/trace_step.h"
 #include "core/names.h"
+#include "core/qsort.h"
 #include "report/results/results.h"
 #include "report/table.h"
 
@@ -57,10 +58,8 @@ static int replay_compare(const struct replay_row *a,
     const struct mock_call *x = &a->call->call;
     const struct mock_call *y = &b->call->call;
 
-    if (x->coll != y->coll)
-        return x->coll < y->coll ? -1 : 1;
-    if (x->n_bytes != y->n_bytes)
-        return x->n_bytes < y->n_bytes ? -1 : 1;
+    STP_RETURN_ORDER(STP_ORDER(x->coll, y->coll));
+    STP_RETURN_ORDER(STP_ORDER(x->n_bytes, y->n_bytes));
     return memcmp(a->got, b->got, sizeof(*a->got));
 }
 
