@@ -4,8 +4,7 @@
  * names the expected columns, in any order, and no others. Fields are neither
  * quoted nor trimmed. Every error names file, line and, if there is one,
  * column. */
-#ifndef MOCK_CSV_H
-#define MOCK_CSV_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ ncclResult_t mock_csv_word(const struct mock_csv *csv, int field,
 /* mock_fail() with file and line before the sentence. */
 ncclResult_t mock_csv_fail(const struct mock_csv *csv, int line,
                            const char *fmt, ...) MOCK_PRINTF(3, 4);
-
-#endif /* MOCK_CSV_H */

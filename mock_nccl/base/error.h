@@ -1,6 +1,5 @@
 /* error.h - the reason of a failure, which mock_last_error() returns */
-#ifndef MOCK_ERROR_H
-#define MOCK_ERROR_H
+#pragma once
 
 #include "nccl_tuner_abi.h"
 
@@ -58,5 +57,3 @@ ncclResult_t mock_copy_text(const char *text, char **copy_ret);
 
 /* "ncclInternalError" and so on; "an unknown code" for other numbers. */
 const char *mock_result_name(ncclResult_t result);
-
-#endif /* MOCK_ERROR_H */

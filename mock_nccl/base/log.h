@@ -1,6 +1,5 @@
 /* log.h - NCCL's logger, for mock_nccl's own lines and for tuners */
-#ifndef MOCK_LOG_H
-#define MOCK_LOG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ struct mock_blank {
  * the line is cut to 'size'. */
 void mock_fill(char *line_ret, size_t size, const char *text,
                const struct mock_blank *blanks, size_t n);
-
-#endif /* MOCK_LOG_H */

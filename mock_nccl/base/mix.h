@@ -1,7 +1,6 @@
 /* mix.h - pseudo-random numbers that are the same on all machines, and commIds
  */
-#ifndef MOCK_MIX_H
-#define MOCK_MIX_H
+#pragma once
 
 #include <stdint.h>
 
@@ -15,5 +14,3 @@ uint64_t mock_mix(uint64_t z);
 /* The commId of a child: a hash that distinguishes it from its parent and
  * siblings. */
 uint64_t mock_child_id(uint64_t parent, uint64_t n_splits, int color);
-
-#endif /* MOCK_MIX_H */

@@ -1,6 +1,5 @@
 /* names.h - the words of machine folders and of NCCL's log */
-#ifndef MOCK_NAMES_H
-#define MOCK_NAMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ const char *mock_proto_in_messages(int proto);
 /* The floating-point type of that size, such as "ncclBfloat16", which is the
  * default type of a call; bytes for collectives that move bytes. */
 const char *mock_type_in_messages(int coll, size_t element_size, bool fp8);
-
-#endif /* MOCK_NAMES_H */

@@ -1,6 +1,5 @@
 /* comm.h - the steps of a collective, alone or in a group */
-#ifndef MOCK_COMM_H
-#define MOCK_COMM_H
+#pragma once
 
 #include "model/channels.h"
 #include "model/cost_model.h"
@@ -138,5 +137,3 @@ void mock_run_copies(struct mock_group *g);
 /* Removes tasks that run from symmetric windows, and marks those that could;
  * may call the tuner. */
 ncclResult_t mock_apart_symmetric(struct mock_group *g);
-
-#endif /* MOCK_COMM_H */

@@ -1,6 +1,5 @@
 /* machine.h - the content of a machine folder */
-#ifndef MOCK_MACHINE_H
-#define MOCK_MACHINE_H
+#pragma once
 
 #include "model/cost_model.h"
 
@@ -37,5 +36,3 @@ void mock_machine_fit_nvls(const struct mock_machine *machine,
  * 'info', a copy of the machine's, unless machine.csv has the counts. */
 bool mock_machine_collnet(const struct mock_machine *machine,
                           struct mock_machine_info *info);
-
-#endif /* MOCK_MACHINE_H */

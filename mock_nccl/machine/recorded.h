@@ -52,8 +52,7 @@
  * percent (median; the worst to .9), 274 of other arms and channel counts to
  * 2.5 (12.6), 96 of half the smallest recorded size to 3 (20); and 26
  * sequential iterations, from the times without overlap, to 3 (10). */
-#ifndef MOCK_RECORDED_H
-#define MOCK_RECORDED_H
+#pragma once
 
 #include "machine/machine.h"
 
@@ -253,5 +252,3 @@ static inline enum mock_time_source mock_worse_source(enum mock_time_source a,
 {
     return a > b ? a : b;
 }
-
-#endif /* MOCK_RECORDED_H */

@@ -1,6 +1,5 @@
 /* channels.h - the number of channels of a collective, and its chunks */
-#ifndef MOCK_CHANNELS_H
-#define MOCK_CHANNELS_H
+#pragma once
 
 #include "mock_nccl.h"
 #include "model/graphs.h"
@@ -104,5 +103,3 @@ size_t mock_default_chunk(const struct mock_model *model,
 
 /* The grain: NCCL rounds chunks down to its multiples. */
 size_t mock_chunk_grain(int proto);
-
-#endif /* MOCK_CHANNELS_H */

@@ -2,8 +2,7 @@
  *
  * Every intermediate value has the type that it has in NCCL, float or double:
  * otherwise the tables would differ in the last bits. */
-#ifndef MOCK_COST_FORMULAS_H
-#define MOCK_COST_FORMULAS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -45,5 +44,3 @@ float mock_bandwidth(const struct mock_inputs *in, int coll, int algo,
 
 /* Latency of one operation, us. */
 float mock_latency(const struct mock_inputs *in, int coll, int algo, int proto);
-
-#endif /* MOCK_COST_FORMULAS_H */

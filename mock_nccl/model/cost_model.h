@@ -1,6 +1,5 @@
 /* cost_model.h - NCCL's prediction of a collective's duration */
-#ifndef MOCK_COST_MODEL_H
-#define MOCK_COST_MODEL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -133,5 +132,3 @@ void mock_model_backup(const struct mock_model *model,
  */
 void mock_model_table(const struct mock_model *model,
                       const struct mock_question *question, mock_table table);
-
-#endif /* MOCK_COST_MODEL_H */

@@ -1,6 +1,5 @@
 /* graphs.h - NCCL's search graphs, as NCCL_GRAPH_DUMP_FILE writes them */
-#ifndef MOCK_GRAPHS_H
-#define MOCK_GRAPHS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -73,5 +72,3 @@ struct mock_graphs {
  * takes the pattern of trees of each node by itself, and ranks may disagree. */
 ncclResult_t mock_graphs_load(const char *path, int per_node,
                               struct mock_graphs *graphs_ret);
-
-#endif /* MOCK_GRAPHS_H */

@@ -1,6 +1,5 @@
 /* select.h - the entry of a cost table that NCCL selects */
-#ifndef MOCK_SELECT_H
-#define MOCK_SELECT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -21,5 +20,3 @@ bool mock_select(const struct mock_choice_rules *rules, int n_algos,
 
 /* Whether NCCL has a kernel for the triple on any machine. */
 bool mock_kernel_exists(int coll, int algo, int proto);
-
-#endif /* MOCK_SELECT_H */

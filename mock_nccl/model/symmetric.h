@@ -4,8 +4,7 @@
  * of 2.31.2 (src/tuning/sym_model.cc), on one node, of buffers aligned alike to
  * 16 bytes.  Omitted: kernels between nodes, and NCCL_SYM_KERNEL,
  * NCCL_SYM_CTAS, NCCL_SYM_TMA_ENABLE and NCCL_SYM_NOWIN_ENABLE. */
-#ifndef MOCK_SYMMETRIC_H
-#define MOCK_SYMMETRIC_H
+#pragma once
 
 #include "mock_nccl.h"
 #include "model/cost_model.h"
@@ -50,5 +49,3 @@ size_t mock_copy_list(const struct mock_model *model, size_t share_bytes,
 /* The one that NCCL prefers. */
 const struct mock_copy *mock_copy_pick(const struct mock_copy *copies,
                                        size_t n);
-
-#endif /* MOCK_SYMMETRIC_H */

@@ -1,6 +1,5 @@
 /* loader.h - finds, opens and closes the tuner of a process */
-#ifndef MOCK_LOADER_H
-#define MOCK_LOADER_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -34,5 +33,3 @@ struct mock_tuner *mock_loader_acquire(struct mock_nccl *nccl, bool *owner_ret);
 
 /* Closes the tuner if the communicator's reference was the last. */
 void mock_loader_release(struct mock_nccl *nccl, bool owner);
-
-#endif /* MOCK_LOADER_H */

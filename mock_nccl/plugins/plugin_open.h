@@ -1,7 +1,6 @@
 /* plugin_open.h - opens a plugin's library, and logs the lines of each version
  */
-#ifndef MOCK_PLUGIN_OPEN_H
-#define MOCK_PLUGIN_OPEN_H
+#pragma once
 
 #include "versions/versions.h"
 
@@ -31,5 +30,3 @@ void *mock_plugin_open_net(const struct mock_loader_rules *rules,
 
 /* The path of an open library; "" for the program itself. */
 const char *mock_plugin_path(void *library);
-
-#endif /* MOCK_PLUGIN_OPEN_H */

@@ -2,8 +2,7 @@
  *
  * Follows NCCL's src/plugin/profiler.cc, for versions 4 to 7 of the interface.
  */
-#ifndef MOCK_PROFILER_H
-#define MOCK_PROFILER_H
+#pragma once
 
 #include "mock_kernels.h"
 #include "model/channels.h"
@@ -101,5 +100,3 @@ void mock_profile_kernel_stop(const struct mock_listener *l,
                               const struct mock_outcome *outcome,
                               const struct mock_channel_time *times,
                               void *const *handles);
-
-#endif /* MOCK_PROFILER_H */

@@ -1,6 +1,5 @@
 /* tuner.h - calls a tuner of any version, as NCCL's shims do */
-#ifndef MOCK_TUNER_H
-#define MOCK_TUNER_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -60,5 +59,3 @@ bool mock_tuner_has_chunks(const struct mock_tuner *tuner);
 ncclResult_t mock_tuner_chunk(const struct mock_tuner *tuner, void *context,
                               ncclFunc_t coll, size_t n_bytes, int algo,
                               int proto, int n_channels, size_t *chunk);
-
-#endif /* MOCK_TUNER_H */

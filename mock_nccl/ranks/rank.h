@@ -1,7 +1,6 @@
 /* rank.h - the ranks of a communicator, which execute orders in their threads
  * or processes */
-#ifndef MOCK_RANK_H
-#define MOCK_RANK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -138,5 +137,3 @@ static inline int mock_ranks_color(const struct mock_ranks *ranks, int i)
 {
     return ranks->members != NULL ? ranks->members[i].color : 0;
 }
-
-#endif /* MOCK_RANK_H */

@@ -3,8 +3,7 @@
  * One row per minor version, read from the source of its last patch release:
  * 2.21.5, 2.22.3, 2.23.4, 2.24.3, 2.25.1, 2.26.6, 2.27.7, 2.28.9, 2.29.7,
  * 2.30.7 and 2.31.2.  2.32 has two rows, 2.32.3 and 2.32.6. */
-#ifndef MOCK_VERSIONS_H
-#define MOCK_VERSIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -306,5 +305,3 @@ const struct mock_version *mock_version_find(const char *name);
 
 /* The supported versions, for error messages. */
 #define MOCK_VERSIONS "2.21 to 2.32"
-
-#endif /* MOCK_VERSIONS_H */

@@ -28,8 +28,7 @@
  *
  * An implementation is a table of functions.  There is one: memory that the
  * ranks of a host share (shm.c). */
-#ifndef STP_AGREEMENT_H
-#define STP_AGREEMENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -157,5 +156,3 @@ struct stp_agreement *stp_agreement_share(struct stp_agreement *agreement);
 
 /* NULL is allowed and does nothing. */
 void stp_agreement_leave(struct stp_agreement *agreement);
-
-#endif /* STP_AGREEMENT_H */

@@ -25,8 +25,7 @@
  *
  * Each access touches shared memory at most once, so that a test that runs
  * ranks access by access, in any order, sees every possible outcome. */
-#ifndef STP_BOARD_H
-#define STP_BOARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -88,5 +87,3 @@ bool stp_board_access(struct stp_board_step *step, struct stp_board *board);
 
 /* Whether the last proposal was not taken yet. */
 bool stp_board_is_pending(const struct stp_board *board);
-
-#endif /* STP_BOARD_H */

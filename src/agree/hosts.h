@@ -30,8 +30,7 @@
  * others may have read "follow".  That window opens when the last host gets
  * ready and closes when each has read the decision for which all wait: two
  * round trips.  No protocol closes it. */
-#ifndef STP_HOSTS_H
-#define STP_HOSTS_H
+#pragma once
 
 #include "agree/agreement.h"
 #include "agree/identity.h"
@@ -56,5 +55,3 @@ struct stp_hosts {
  * into 'why'.  Blocks for the store's time limit and three seconds at most, if
  * names are resolved and files found in time.  No connection is left. */
 bool stp_hosts_compare(const struct stp_hosts *hosts, char *why, size_t size);
-
-#endif /* STP_HOSTS_H */

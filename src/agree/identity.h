@@ -1,8 +1,7 @@
 /* identity.h - the ranks that have joined an agreement, and their fingerprints
  *
  * Each rank has a row of shared memory, which it alone writes, once. */
-#ifndef STP_IDENTITY_H
-#define STP_IDENTITY_H
+#pragma once
 
 #include <assert.h>
 #include <stdbool.h>
@@ -56,5 +55,3 @@ void stp_identities_explain(const struct stp_identity *identities, size_t n,
 void stp_hosts_explain(const struct stp_host_row *rows, size_t n,
                        const struct stp_identity *own, size_t n_ranks,
                        const char *place, char *text, size_t size);
-
-#endif /* STP_IDENTITY_H */

@@ -3,8 +3,7 @@
  *
  * A child has copies of its parent's variables, but none of its threads: a
  * thread may have held the lock, or be named in what it protects. */
-#ifndef STP_PROCESS_LOCK_H
-#define STP_PROCESS_LOCK_H
+#pragma once
 
 #include <pthread.h>
 #include <sched.h>
@@ -36,5 +35,3 @@ static inline bool stp_process_lock(struct stp_process_lock *lock)
     pthread_mutex_lock(&lock->mutex);
     return false;
 }
-
-#endif /* STP_PROCESS_LOCK_H */

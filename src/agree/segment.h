@@ -13,8 +13,7 @@
  *
  * Two communicators of the same id and number of ranks that are joined at the
  * same time by different processes cannot be told apart. */
-#ifndef STP_SEGMENT_H
-#define STP_SEGMENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,5 +55,3 @@ bool stp_segment_is_full(struct stp_segment *segment);
 /* Leaves, once for each join. NULL is allowed and does nothing. All of this may
  * be called from any thread. */
 void stp_segment_leave(struct stp_segment *segment);
-
-#endif /* STP_SEGMENT_H */

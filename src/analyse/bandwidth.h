@@ -9,8 +9,7 @@
  *   allreduce                  2 (n - 1) / n
  *   allgather, reducescatter   (n - 1) / n
  *   broadcast, reduce          1 */
-#ifndef STP_BANDWIDTH_H
-#define STP_BANDWIDTH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ double stp_algbw(uint64_t n_bytes, double us);
 
 /* S / t * f in GB/s. */
 double stp_busbw(int coll, unsigned n_ranks, uint64_t n_bytes, double us);
-
-#endif /* STP_BANDWIDTH_H */

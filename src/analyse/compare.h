@@ -1,7 +1,6 @@
 /* compare.h - measurements into comparisons: every arm against the AUTO of its
  * own rounds */
-#ifndef STP_COMPARE_H
-#define STP_COMPARE_H
+#pragma once
 
 #include "bench/measurement.h"
 #include "core/stats.h"
@@ -100,5 +99,3 @@ enum stp_status stp_compare(const struct stp_dataset *data,
 void stp_keep_same_bits(struct stp_comparisons *comparisons);
 
 void stp_comparisons_free(struct stp_comparisons *comparisons);
-
-#endif /* STP_COMPARE_H */

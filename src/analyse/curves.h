@@ -1,6 +1,5 @@
 /* curves.h - measurements of several files into curves over the size */
-#ifndef STP_CURVES_H
-#define STP_CURVES_H
+#pragma once
 
 #include "bench/measurement.h"
 
@@ -50,5 +49,3 @@ const struct stp_curve_point *stp_curve_at(const struct stp_curve *curve,
                                            uint64_t n_bytes);
 
 void stp_curves_free(struct stp_curves *curves);
-
-#endif /* STP_CURVES_H */

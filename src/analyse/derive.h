@@ -22,8 +22,7 @@
  * another part of a ring or on another channel, and be summed in another order.
  * Sums of two ranks have no order, and are interpolated where the arm is the
  * same to the bit at both sizes. */
-#ifndef STP_DERIVE_H
-#define STP_DERIVE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -145,5 +144,3 @@ struct stp_gain stp_gain_over_rule(const struct stp_point *point,
                                    const struct stp_comparison **rule_ret);
 
 void stp_derived_free(struct stp_derived *derived);
-
-#endif /* STP_DERIVE_H */

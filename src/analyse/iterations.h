@@ -1,6 +1,5 @@
 /* iterations.h - what measured iterations say of each arm */
-#ifndef STP_ITERATIONS_H
-#define STP_ITERATIONS_H
+#pragma once
 
 #include "bench/iterate.h"
 
@@ -92,5 +91,3 @@ struct stp_regime {
  * Into 'regimes', one a setting at most; returns how many. */
 size_t stp_find_regimes(const struct stp_iteration_summary *summary,
                         double min_gain, struct stp_regime *regimes);
-
-#endif /* STP_ITERATIONS_H */

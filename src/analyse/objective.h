@@ -11,8 +11,7 @@
  *
  * A row of fsdp counts for both collectives that ran with its arm, allgather
  * and reducescatter. */
-#ifndef STP_OBJECTIVE_H
-#define STP_OBJECTIVE_H
+#pragma once
 
 #include "analyse/compare.h"
 
@@ -70,5 +69,3 @@ enum stp_status stp_compare_registered(const struct stp_dataset *alone,
 bool stp_next_workload(const struct stp_dataset *data,
                        const struct stp_workload *after,
                        struct stp_workload *next_ret);
-
-#endif /* STP_OBJECTIVE_H */

@@ -1,6 +1,5 @@
 /* order.h - in what order measurements are looked at */
-#ifndef STP_ORDER_H
-#define STP_ORDER_H
+#pragma once
 
 #include "bench/measurement.h"
 
@@ -26,5 +25,3 @@ int stp_order_kinds(const struct stp_measurement *a,
 /* By arm, AUTO first. */
 int stp_order_arms(const struct stp_measurement *a,
                    const struct stp_measurement *b);
-
-#endif /* STP_ORDER_H */

@@ -1,6 +1,5 @@
 /* overlap.h - how much communication is hidden behind compute */
-#ifndef STP_OVERLAP_H
-#define STP_OVERLAP_H
+#pragma once
 
 #include "device/span.h"
 
@@ -30,5 +29,3 @@ enum stp_status stp_overlap_of_spans(const struct stp_spans *spans,
 
 /* hidden / communication; NaN without communication. */
 double stp_overlap_share(const struct stp_overlap *overlap);
-
-#endif /* STP_OVERLAP_H */

@@ -2,8 +2,7 @@
  *
  * A verdict on a tuner holds for the sizes that were asked, and says how many.
  */
-#ifndef STP_PROBES_H
-#define STP_PROBES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,5 +17,3 @@ enum {
 
 /* The i-th size in bytes; 'seed' gives the random ones. */
 uint64_t stp_probe(uint64_t seed, size_t i);
-
-#endif /* STP_PROBES_H */

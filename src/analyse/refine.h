@@ -3,8 +3,7 @@
  * A coarse grid shows between which sizes the decision (derive.h) changes;
  * there, and only there, sizes in between are worth measuring, with the arms
  * that are still in the running. */
-#ifndef STP_REFINE_H
-#define STP_REFINE_H
+#pragma once
 
 #include "analyse/compare.h"
 
@@ -41,5 +40,3 @@ enum { STP_REFINE_PAIRS = 3, STP_REFINE_COUNTS = 2 };
  * and 16 channels. */
 void stp_refine_contenders(const struct stp_point *const *points, size_t n,
                            struct stp_arms *arms_ret);
-
-#endif /* STP_REFINE_H */

@@ -1,7 +1,6 @@
 /* steadiness.h - how steady a machine was while it was measured, and what gains
  * so many rounds tell from noise */
-#ifndef STP_STEADINESS_H
-#define STP_STEADINESS_H
+#pragma once
 
 #include "analyse/compare.h"
 
@@ -36,5 +35,3 @@ bool stp_is_noisy(const struct stp_steadiness *steadiness, double min_gain);
 /* How many rounds would tell 'min_gain' > 0 from none, with the same scatter;
  * 0 if nobody knows or a million are too few. */
 size_t stp_rounds_for(const struct stp_steadiness *steadiness, double min_gain);
-
-#endif /* STP_STEADINESS_H */

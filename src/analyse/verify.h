@@ -1,6 +1,5 @@
 /* verify.h - a policy against NCCL's own choice, size by size */
-#ifndef STP_VERIFY_H
-#define STP_VERIFY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -72,5 +71,3 @@ enum stp_status stp_verify_sizes(const struct stp_sizes *seen,
                                  const uint64_t *ends, size_t n_ends,
                                  uint64_t grain, struct stp_sizes *sizes_ret,
                                  struct stp_error *err);
-
-#endif /* STP_VERIFY_H */

@@ -3,8 +3,7 @@
  * An arm with a wrong element at a size is out at that size: in every round,
  * place, type and workload of the data.  Where NCCL's own choice has one,
  * nothing right is there to compare with, and all arms are out. */
-#ifndef STP_WRONG_H
-#define STP_WRONG_H
+#pragma once
 
 #include "bench/measurement.h"
 
@@ -45,5 +44,3 @@ bool stp_next_wrong(const struct stp_dataset *data, struct stp_wrong *wrong);
 
 /* Whether an arm of that kind has wrong elements. */
 bool stp_kind_is_wrong(const struct stp_dataset *data, enum stp_arm_kind kind);
-
-#endif /* STP_WRONG_H */

@@ -1,6 +1,5 @@
 /* child.h - child processes that run code of this program */
-#ifndef STP_CHILD_H
-#define STP_CHILD_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -20,5 +19,3 @@ int stp_child_await(pid_t child);
 
 /* The name of the signal that ended a child, or NULL if none did. */
 const char *stp_child_crash(int wait_status);
-
-#endif /* STP_CHILD_H */

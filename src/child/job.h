@@ -5,8 +5,7 @@
  * blocked here from the first job on. A job with an output of its own is killed
  * STP_JOB_STOP_MS after such a request, and all that it started ends with it.
  */
-#ifndef STP_JOB_H
-#define STP_JOB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,5 +69,3 @@ enum {
 };
 enum stp_status stp_job_run(const struct stp_job *job,
                             struct stp_job_end *end_ret, struct stp_error *err);
-
-#endif /* STP_JOB_H */

@@ -1,6 +1,5 @@
 /* cli.h - functions of several subcommands: machines, plugins, messages */
-#ifndef STP_CLI_H
-#define STP_CLI_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -333,5 +332,3 @@ int stp_complain_error(const char *path, const struct stp_error *err);
 
 /* Says so if mock NCCL plays a version as an older one; NULL: none is named. */
 void stp_print_played_version(const char *nccl);
-
-#endif /* STP_CLI_H */

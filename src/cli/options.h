@@ -3,8 +3,7 @@
  *
  * A row says all there is to know of an option: names, kind, where its value
  * goes, range, default and help.  Errors and --help are made of it. */
-#ifndef STP_OPTIONS_H
-#define STP_OPTIONS_H
+#pragma once
 
 #include <argp.h>
 #include <stdbool.h>
@@ -199,5 +198,3 @@ struct stp_derive_options {
     int bits;        /* enum stp_bits: SAME, or UNKNOWN for any */
 };
 extern const struct stp_option stp_derive_table[];
-
-#endif /* STP_OPTIONS_H */

@@ -1,7 +1,6 @@
 /* train_engines.h - the engines of one count of GPUs, each rank with a thread
  */
-#ifndef STP_TRAIN_ENGINES_H
-#define STP_TRAIN_ENGINES_H
+#pragma once
 
 #include "cli/cli.h"
 #include "launch/thread_pool.h"
@@ -33,5 +32,3 @@ enum stp_status stp_train_engines_run(struct stp_train_engines *engines,
                                       struct stp_error *err);
 
 void stp_train_engines_close(struct stp_train_engines *engines);
-
-#endif /* STP_TRAIN_ENGINES_H */

@@ -4,8 +4,7 @@
  * the columns in any order, and every line after it is a row with as many
  * fields.  A field that cannot be read refuses the whole text, with line and
  * column. */
-#ifndef STP_CSV_H
-#define STP_CSV_H
+#pragma once
 
 #include <stdio.h>
 
@@ -99,5 +98,3 @@ bool stp_csv_has_column(const char *text, size_t len, const char *name,
  * 'value', printable and cut to 'size'. */
 void stp_csv_value(const char *line, size_t len, const char *key, char *value,
                    size_t size);
-
-#endif /* STP_CSV_H */

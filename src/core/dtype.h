@@ -2,8 +2,7 @@
  *
  * Numbered as ncclDataType_t and ncclRedOp_t of NCCL 2.24 and later.  Each has
  * a word of ours, for files, and that of NVIDIA's nccl-tests; both are read. */
-#ifndef STP_DTYPE_H
-#define STP_DTYPE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,5 +57,3 @@ bool stp_coll_reduces(int coll);
 
 /* Whether one rank is its root. */
 bool stp_coll_has_root(int coll);
-
-#endif /* STP_DTYPE_H */

@@ -3,8 +3,7 @@
  *
  * The words stand in the files steptune.conf.memory, steptune.conf.stage and in
  * measurements. */
-#ifndef STP_MEMORY_H
-#define STP_MEMORY_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ const char *stp_memory_text(int memory, int min_ctas,
  * 'n_bytes', or 16. */
 uint64_t stp_memory_padded(int coll, unsigned n_ranks, int min_ctas,
                            uint64_t n_bytes);
-
-#endif /* STP_MEMORY_H */

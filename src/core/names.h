@@ -2,8 +2,7 @@
  *
  * Each list is the only place where a word and its number meet; the order is
  * the order in which messages list the words. */
-#ifndef STP_NAMES_H
-#define STP_NAMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ const char *stp_proto_names(void);
  * protocol at all, on whatever machine: broadcast and reduce only as rings, LL
  * and LL128 only with ring and tree, and so on. */
 bool stp_pair_exists(int coll, int algo, int proto);
-
-#endif /* STP_NAMES_H */

@@ -1,6 +1,5 @@
 /* nearest.h - the word that was probably meant where another was written */
-#ifndef STP_NEAREST_H
-#define STP_NEAREST_H
+#pragma once
 
 #include <stddef.h>
 
@@ -14,5 +13,3 @@ enum { STP_HINT = 80 };
  * it.  Upper case is as good as lower case.  Returns 'hint'. */
 const char *stp_hint_nearest(const char *word, size_t len, const char *words,
                              char hint[STP_HINT]);
-
-#endif /* STP_NEAREST_H */

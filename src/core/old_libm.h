@@ -3,8 +3,7 @@
  * glibc 2.29 gave them new ones, which differ in how they report errors; a
  * plugin built with those would not load on an older system.  Included in all
  * of core/ by its build (src/CMakeLists.txt). */
-#ifndef STP_OLD_LIBM_H
-#define STP_OLD_LIBM_H
+#pragma once
 
 #include <features.h>
 
@@ -17,5 +16,3 @@ __asm__(".symver exp,exp@GLIBC_2.17");
 __asm__(".symver log,log@GLIBC_2.17");
 __asm__(".symver pow,pow@GLIBC_2.17");
 #endif
-
-#endif /* STP_OLD_LIBM_H */

@@ -1,6 +1,5 @@
 /* qsort.h - orders, as qsort() wants them */
-#ifndef STP_QSORT_H
-#define STP_QSORT_H
+#pragma once
 
 /* How qsort() wants two numbers compared. */
 #define STP_ORDER(x, y) (((x) > (y)) - ((x) < (y)))
@@ -13,5 +12,3 @@
         if (order_ != 0)                                                       \
             return order_;                                                     \
     } while (0)
-
-#endif /* STP_QSORT_H */

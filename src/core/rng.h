@@ -2,8 +2,7 @@
  *
  * There is no state: equal seeds and counters give equal numbers, in
  * any order, on any rank. */
-#ifndef STP_RNG_H
-#define STP_RNG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ static inline uint64_t stp_hash(uint64_t hash, uint64_t value)
 
 /* Uniform in [0, 1), a multiple of 2^-53. */
 double stp_rng_unit(uint64_t seed, uint64_t counter);
-
-#endif /* STP_RNG_H */

@@ -1,6 +1,5 @@
 /* room.h - lists that double when they are full */
-#ifndef STP_ROOM_H
-#define STP_ROOM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,5 +11,3 @@
 
 /* 'list' is where the pointer to the items is. */
 bool stp_make_room(void *list, size_t n, size_t *capacity, size_t size);
-
-#endif /* STP_ROOM_H */

@@ -1,6 +1,5 @@
 /* stats.h - the statistics that measurements and verdicts rest on */
-#ifndef STP_STATS_H
-#define STP_STATS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -53,5 +52,3 @@ struct stp_gain {
  * One pair says nothing of its error: its interval is 0 to infinity. */
 struct stp_gain stp_paired_gain(const double *baseline, const double *times,
                                 size_t n);
-
-#endif /* STP_STATS_H */

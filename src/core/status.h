@@ -1,6 +1,5 @@
 /* status.h - how Steptune's functions say that they failed, and why */
-#ifndef STP_STATUS_H
-#define STP_STATUS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -79,5 +78,3 @@ void stp_error_string(const struct stp_error *err, const char *path, char *buf,
     (stp_fail_at((err), (status), __VA_ARGS__), (status))
 #define stp_nomem(err) (stp_nomem(err), STP_ERR_NOMEM)
 #endif
-
-#endif /* STP_STATUS_H */

@@ -1,8 +1,7 @@
 /* text.h - reading fields, numbers and sizes out of text, and files into memory
  *
  * A field is a (pointer, length) pair into a buffer that somebody else owns. */
-#ifndef STP_TEXT_H
-#define STP_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,5 +58,3 @@ const char *stp_base_name(const char *path);
  * name the file. */
 enum stp_status stp_read_file(const char *path, size_t max, char **text_ret,
                               size_t *len_ret, struct stp_error *err);
-
-#endif /* STP_TEXT_H */

@@ -3,8 +3,7 @@
  * One rule for all that a job opens; SECURITY.md tells why it is what it is.  A
  * folder that all users may write is one in which another user may have made
  * what is there, or, without the sticky bit, may have replaced it. */
-#ifndef STP_TRUST_H
-#define STP_TRUST_H
+#pragma once
 
 #include <stdint.h>
 
@@ -43,5 +42,3 @@ enum stp_trust stp_trust_file(const struct stp_file_facts *file,
 
 /* Why a file is not used, and what was expected: "it is a FIFO, ..." */
 const char *stp_trust_text(enum stp_trust trust);
-
-#endif /* STP_TRUST_H */

@@ -1,7 +1,6 @@
 /* utf8.h - text of files, for people: UTF-8, and nothing that a terminal obeys
  */
-#ifndef STP_UTF8_H
-#define STP_UTF8_H
+#pragma once
 
 #include <stddef.h>
 
@@ -14,5 +13,3 @@ size_t stp_utf8_len(const char *s, size_t len);
  * byte becomes "\xNN".  Always terminated; cut after a character if 'size' is
  * too small. */
 void stp_printable(const char *s, size_t len, char *buf, size_t size);
-
-#endif /* STP_UTF8_H */

@@ -1,6 +1,5 @@
 /* arm.h - arms: the ways to run a collective that a benchmark compares */
-#ifndef STP_ARM_H
-#define STP_ARM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -109,5 +108,3 @@ enum stp_status stp_arms_add_setup(struct stp_arms *arms,
  * count of the comma-separated 'list' of different numbers from 1 to 64. */
 enum stp_status stp_arms_add_channels(struct stp_arms *arms, const char *list,
                                       struct stp_error *err);
-
-#endif /* STP_ARM_H */

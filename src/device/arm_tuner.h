@@ -3,8 +3,7 @@
  * With it, arms change inside one running communicator.  NCCL's tuner interface
  * hands no pointer of the application to a tuner, so the arm is set for the
  * whole process. */
-#ifndef STP_ARM_TUNER_H
-#define STP_ARM_TUNER_H
+#pragma once
 
 #include "device/arm.h"
 #include "nccl_tuner_abi.h"
@@ -16,5 +15,3 @@ extern const ncclTuner_v6_t stp_arm_tuner;
 /* Sets the arm for the getCollInfo calls that begin after it returns, in any
  * thread.  AUTO to begin with. */
 void stp_arm_tuner_set(const struct stp_arm *arm);
-
-#endif /* STP_ARM_TUNER_H */

@@ -1,6 +1,5 @@
 /* call.h - the collectives, GEMMs and smaller kernels that ranks run */
-#ifndef STP_CALL_H
-#define STP_CALL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -169,5 +168,3 @@ struct stp_kernel {
 /* "zero", "ReLU backward", "column sum", ...: of traces and messages.  Static
  * storage. */
 const char *stp_kernel_name(enum stp_kernel_kind kind);
-
-#endif /* STP_CALL_H */

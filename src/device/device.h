@@ -13,8 +13,7 @@
  * With several processes each opens the device with its part of the ranks, and
  * all of them make the same calls in the same order; times are then those of
  * all ranks, in every process.  One thread of a process uses a device. */
-#ifndef STP_DEVICE_H
-#define STP_DEVICE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -256,5 +255,3 @@ double stp_device_wall_us(const struct stp_device *device);
  * in interleaved rounds, so that drift is in the numbers. */
 enum stp_source stp_device_source(const struct stp_device *device,
                                   bool *single_pass_ret);
-
-#endif /* STP_DEVICE_H */

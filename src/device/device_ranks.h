@@ -1,6 +1,5 @@
 /* device_ranks.h - the ranks of a device, within device*.c */
-#ifndef STP_DEVICE_RANKS_H
-#define STP_DEVICE_RANKS_H
+#pragma once
 
 #include "device/engine.h"
 #include "device/splits.h"
@@ -58,5 +57,3 @@ enum stp_status stp_ranks_run_one(struct stp_ranks *d,
 enum stp_status stp_ranks_check_work(struct stp_ranks *d,
                                      const struct stp_work *work,
                                      struct stp_error *err);
-
-#endif /* STP_DEVICE_RANKS_H */

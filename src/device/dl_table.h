@@ -1,6 +1,5 @@
 /* dl_table.h - the functions of a library that is opened at run time */
-#ifndef STP_DL_TABLE_H
-#define STP_DL_TABLE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -19,5 +18,3 @@ enum stp_status stp_dl_find(void *handle, const char *library,
                             const struct stp_dl_symbol *symbols, size_t n,
                             const char *expected, void *api_ret,
                             struct stp_error *err);
-
-#endif /* STP_DL_TABLE_H */

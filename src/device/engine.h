@@ -24,8 +24,7 @@
  * and BF16, unless an operation says less.  Arithmetic is in F32 or better, and
  * results are rounded to nearest, ties to even.  F64 is for tests: an
  * engine may lack it (STP_ERR_RANGE), and only a cast mixes it with others. */
-#ifndef STP_ENGINE_H
-#define STP_ENGINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -339,5 +338,3 @@ enum stp_status stp_device_note(const struct stp_device *device,
 
 /* The engine of the first rank here, for device_info.c. */
 const struct stp_engine *stp_device_engine(const struct stp_device *device);
-
-#endif /* STP_ENGINE_H */

@@ -1,6 +1,5 @@
 /* host.h - the machine that a process runs on */
-#ifndef STP_HOST_H
-#define STP_HOST_H
+#pragma once
 
 #include <stddef.h>
 
@@ -9,5 +8,3 @@ void stp_host_name(char *name, size_t size);
 
 /* "intel", "amd", "arm" or "unknown".  Static storage. */
 const char *stp_host_cpu_vendor(void);
-
-#endif /* STP_HOST_H */

@@ -2,8 +2,7 @@
  *
  * So that the command runs on machines without CUDA and NCCL, or Gloo.  A
  * module exports one data object, named by STP_MODULE_SYMBOL. */
-#ifndef STP_MODULE_H
-#define STP_MODULE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -52,5 +51,3 @@ struct stp_module {
 enum stp_status stp_module_open(const char *path,
                                 const struct stp_module **module_ret,
                                 struct stp_error *err);
-
-#endif /* STP_MODULE_H */

@@ -19,8 +19,7 @@
  * the order of every element.
  *
  * For C and, inline, for CUDA: the same lines run on both. */
-#ifndef STP_PATTERN_H
-#define STP_PATTERN_H
+#pragma once
 
 #include <math.h>
 #include <stdbool.h>
@@ -442,5 +441,3 @@ STP_PATTERN void stp_pattern_sizes(struct stp_pattern *p, uint64_t n_bytes,
     if (p->coll == ncclFuncReduceScatter)
         p->block = *n_recv_ret = n / p->ranks;
 }
-
-#endif /* STP_PATTERN_H */

@@ -1,6 +1,5 @@
 /* program.h - the work that was noted and is yet to run */
-#ifndef STP_PROGRAM_H
-#define STP_PROGRAM_H
+#pragma once
 
 #include "device/device.h"
 
@@ -50,5 +49,3 @@ enum stp_status stp_program_add(struct stp_program *program,
 void stp_program_begin(struct stp_program *program);
 
 void stp_program_free(struct stp_program *program);
-
-#endif /* STP_PROGRAM_H */

@@ -1,6 +1,5 @@
 /* source.h - where a time comes from */
-#ifndef STP_SOURCE_H
-#define STP_SOURCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ bool stp_source_decides(enum stp_source source);
 
 /* Whether the time belongs to another size or is none that anybody took. */
 bool stp_source_is_estimate(enum stp_source source);
-
-#endif /* STP_SOURCE_H */

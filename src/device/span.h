@@ -1,6 +1,5 @@
 /* span.h - spans: the records of a trace */
-#ifndef STP_SPAN_H
-#define STP_SPAN_H
+#pragma once
 
 #include <stddef.h>
 
@@ -60,5 +59,3 @@ void stp_ranges_mark(struct stp_ranges *ranges, const char *name);
 
 /* The innermost. */
 struct stp_part stp_ranges_now(const struct stp_ranges *ranges);
-
-#endif /* STP_SPAN_H */

@@ -1,6 +1,5 @@
 /* splits.h - the ways in which ranks were divided into groups, by number */
-#ifndef STP_SPLITS_H
-#define STP_SPLITS_H
+#pragma once
 
 #include "device/call.h"
 
@@ -21,5 +20,3 @@ unsigned stp_splits_find(const struct stp_splits *splits,
 enum stp_status stp_splits_add(struct stp_splits *splits,
                                const struct stp_rank_groups *groups,
                                struct stp_error *err);
-
-#endif /* STP_SPLITS_H */

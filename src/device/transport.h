@@ -3,8 +3,7 @@
  * One instance a process, which is one rank.  Buffers are in host memory.  All
  * ranks make the same calls in the same order within a stream; streams run in
  * threads of their own, so calls of different streams overlap. */
-#ifndef STP_TRANSPORT_H
-#define STP_TRANSPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ struct stp_transport_ops {
     /* After all calls have returned. */
     void (*close)(void *self);
 };
-
-#endif /* STP_TRANSPORT_H */

@@ -2,8 +2,7 @@
  *
  * This process only supervises them.  It must have a single thread, and no
  * state that does not survive a fork, such as an initialised CUDA. */
-#ifndef STP_FORK_H
-#define STP_FORK_H
+#pragma once
 
 #include "launch/world.h"
 
@@ -38,5 +37,3 @@ struct stp_fork {
  * _exit(), after flushing standard I/O. */
 enum stp_status stp_fork_run(const struct stp_fork *plan, int *exit_ret,
                              struct stp_error *err);
-
-#endif /* STP_FORK_H */

@@ -1,6 +1,5 @@
 /* launch.h - the launcher of this process */
-#ifndef STP_LAUNCH_H
-#define STP_LAUNCH_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -27,5 +26,3 @@ enum stp_launched stp_launched_by(void);
 /* The number of this process, and of all that were started, as the launcher's
  * environment has them; false by hand, and where it does not say. */
 bool stp_launched_as(unsigned *rank_ret, unsigned *size_ret);
-
-#endif /* STP_LAUNCH_H */

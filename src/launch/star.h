@@ -18,8 +18,7 @@
  * Who connects to rank 0 is a stranger until it has named the token of the run:
  * it has a few seconds for that, and no more bytes than a hello has.  There are
  * at most 128 strangers: the oldest makes room. */
-#ifndef STP_STAR_H
-#define STP_STAR_H
+#pragma once
 
 #include <stdint.h>
 
@@ -104,5 +103,3 @@ enum stp_status stp_star_open(const struct stp_star_options *options,
 /* Raises the limit of open files of this process and its children to the number
  * that rank 0 of 'size' ranks needs, as far as the system allows. */
 void stp_star_allow(unsigned size);
-
-#endif /* STP_STAR_H */

@@ -9,8 +9,7 @@
  * closed after its shell has sent it, too.
  *
  * A signal that ends the process removes its temporary files first. */
-#ifndef STP_STOP_H
-#define STP_STOP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,5 +30,3 @@ void stp_stop_remember_file(const char *path);
 
 /* It is not there any more. */
 void stp_stop_forget_file(const char *path);
-
-#endif /* STP_STOP_H */

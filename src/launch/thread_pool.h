@@ -1,6 +1,5 @@
 /* thread_pool.h - a pool of threads that run the same job at the same time */
-#ifndef STP_THREAD_POOL_H
-#define STP_THREAD_POOL_H
+#pragma once
 
 #include "core/status.h"
 #include "launch/world.h"
@@ -39,5 +38,3 @@ bool stp_thread_pool_is_lost(const struct stp_thread_pool *pool);
 
 /* Ends the threads. Threads of a lost pool stay until the process ends. */
 void stp_thread_pool_destroy(struct stp_thread_pool *pool);
-
-#endif /* STP_THREAD_POOL_H */

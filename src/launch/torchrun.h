@@ -13,8 +13,7 @@
  * port it listens, and a random token that the others must know; it deletes the
  * key, "steptune/RUN/RESTARTS/rank0", once all are there.  Where it does not,
  * the port is fixed and the token is RUN/RESTARTS. */
-#ifndef STP_TORCHRUN_H
-#define STP_TORCHRUN_H
+#pragma once
 
 #include "launch/world.h"
 
@@ -55,5 +54,3 @@ enum stp_status stp_torchrun_read(struct stp_torchrun *settings_ret,
 enum stp_status stp_torchrun_join(const struct stp_torchrun *settings,
                                   struct stp_world *world_ret,
                                   struct stp_error *err);
-
-#endif /* STP_TORCHRUN_H */

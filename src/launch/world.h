@@ -3,8 +3,7 @@
  * All processes run the same program and make the same calls in the same
  * order.  exchange() serves what precedes the communicator, such as NCCL's
  * unique id, and the measured times that the ranks share. */
-#ifndef STP_WORLD_H
-#define STP_WORLD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,5 +69,3 @@ enum stp_status stp_world_agree(const struct stp_world *world,
  * characters; a status that there is. */
 void stp_clean_text(char *text, size_t size);
 enum stp_status stp_status_of(unsigned number);
-
-#endif /* STP_WORLD_H */

@@ -3,8 +3,7 @@
  * Each tuner plugin is tuner_abi.c linked with one backend: policy.c in the
  * static plugin, online/online.c in the online one.  A backend knows nothing of
  * the versions of NCCL's ABI. */
-#ifndef STP_BACKEND_H
-#define STP_BACKEND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -73,5 +72,3 @@ bool stp_backend_choose(struct stp_backend *backend,
 
 /* Saves what was learned and frees the instance.  NULL is allowed. */
 void stp_backend_close(struct stp_backend *backend);
-
-#endif /* STP_BACKEND_H */

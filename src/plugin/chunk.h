@@ -8,8 +8,7 @@
  * changed.
  *
  * Every rank sees the same calls in the same order, hence the same answers. */
-#ifndef STP_CHUNK_H
-#define STP_CHUNK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,5 +36,3 @@ void stp_chunk_note(struct stp_chunk_notes *notes, int coll,
 /* The chunk size for a getChunkSize call, or 0 to leave NCCL's. */
 size_t stp_chunk_find(struct stp_chunk_notes *notes, int coll, int algo,
                       int proto);
-
-#endif /* STP_CHUNK_H */

@@ -5,8 +5,7 @@
  * `ulimit -f` raises SIGXFSZ, which ends a process. Code that reads or prints
  * numbers, or writes files, runs within a struct stp_entry: numbers have a
  * point there, and such a write fails instead. */
-#ifndef STP_ENTRY_H
-#define STP_ENTRY_H
+#pragma once
 
 #include <locale.h>
 #include <signal.h>
@@ -23,5 +22,3 @@ struct stp_entry {
 /* Each begin has its end, in the same thread; they may nest. */
 void stp_entry_begin(struct stp_entry *entry);
 void stp_entry_end(const struct stp_entry *entry);
-
-#endif /* STP_ENTRY_H */

@@ -9,8 +9,7 @@
  * learned rules STP_MAX_LEARNED, of evidence STP_MAX_EVIDENCE, and a reward
  * file in pieces (online/reward_file.h).  Journals and ledgers are only
  * written. */
-#ifndef STP_PLUGIN_FILE_H
-#define STP_PLUGIN_FILE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -54,5 +53,3 @@ enum stp_status stp_file_load_policy(enum stp_policy_kind kind,
                                      const char *path,
                                      struct stp_policy **policy_ret,
                                      struct stp_error *err);
-
-#endif /* STP_PLUGIN_FILE_H */

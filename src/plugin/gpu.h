@@ -1,6 +1,5 @@
 /* gpu.h - which GPU model this host has, by the driver's files */
-#ifndef STP_GPU_H
-#define STP_GPU_H
+#pragma once
 
 /* Where NVIDIA's driver keeps a folder for each GPU. */
 #define STP_DRIVER_GPUS "/proc/driver/nvidia/gpus"
@@ -12,5 +11,3 @@ enum { STP_GPU_SIZE = 96 };
  * Every rank of a host comes to the same answer, whichever of its GPUs it can
  * use. */
 void stp_read_gpu(const char *folder, char gpu[STP_GPU_SIZE]);
-
-#endif /* STP_GPU_H */

@@ -1,7 +1,6 @@
 /* ledger_file.h - a ledger (core/policy/ledger.h) in the folder that
  * STEPTUNE_LEDGER names */
-#ifndef STP_LEDGER_FILE_H
-#define STP_LEDGER_FILE_H
+#pragma once
 
 #include "core/policy/ledger.h"
 #include "core/status.h"
@@ -15,5 +14,3 @@ enum stp_status stp_ledger_open(const char *dir, struct stp_ledger **ledger_ret,
 
 /* NULL is fine. */
 void stp_ledger_close(struct stp_ledger *ledger);
-
-#endif /* STP_LEDGER_FILE_H */

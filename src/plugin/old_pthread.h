@@ -2,8 +2,7 @@
  *
  * They moved into libc in glibc 2.32 and 2.34, and got its version: a plugin
  * built with that would not load on an older system. */
-#ifndef STP_OLD_PTHREAD_H
-#define STP_OLD_PTHREAD_H
+#pragma once
 
 #include <pthread.h>
 #include <signal.h>
@@ -19,5 +18,3 @@ __asm__(".symver pthread_detach,pthread_detach@GLIBC_2.17");
 __asm__(".symver pthread_join,pthread_join@GLIBC_2.17");
 __asm__(".symver pthread_sigmask,pthread_sigmask@GLIBC_2.17");
 #endif
-
-#endif /* STP_OLD_PTHREAD_H */

@@ -4,8 +4,7 @@
  * defaults.
  *
  * An empty value counts as unset.  Read once, when a communicator is made. */
-#ifndef STP_SETTINGS_H
-#define STP_SETTINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,5 +67,3 @@ const struct stp_gone *stp_next_gone_setting(const struct stp_gone *last);
 
 /* The variable's value; NULL if it is unset or empty. */
 const char *stp_setting(const char *name);
-
-#endif /* STP_SETTINGS_H */

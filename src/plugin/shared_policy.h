@@ -7,8 +7,7 @@
  *
  * The list of shared policies is the only state that the static plugin keeps
  * outside its communicators. */
-#ifndef STP_SHARED_POLICY_H
-#define STP_SHARED_POLICY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -38,5 +37,3 @@ bool stp_shared_policy_same_bits(const struct stp_shared_policy *shared);
 
 /* The number of rules in the file. */
 size_t stp_shared_policy_rules(const struct stp_shared_policy *shared);
-
-#endif /* STP_SHARED_POLICY_H */

@@ -1,7 +1,6 @@
 /* thread.h - a thread that calls a function once, or periodically until it is
  * stopped */
-#ifndef STP_THREAD_H
-#define STP_THREAD_H
+#pragma once
 
 #include "core/status.h"
 
@@ -19,5 +18,3 @@ enum stp_status stp_thread_start(void (*body)(void *user), void *user, int ms,
 /* Waits until it has ended.  NULL is allowed; in a child of the process that
  * started it, where it does not run, it only frees. */
 void stp_thread_stop(struct stp_thread *thread);
-
-#endif /* STP_THREAD_H */

@@ -1,8 +1,7 @@
 /* file.h - output files that are there whole or not at all
  *
  * A signal that ends the process removes what was begun: see launch/stop.h. */
-#ifndef STP_FILE_H
-#define STP_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -45,5 +44,3 @@ enum stp_status stp_file_save(const char *path, const char *text, size_t len,
  * any part of all that was ever printed to it is lost. */
 enum stp_status stp_file_flush(FILE *fp, const char *name,
                                struct stp_error *err);
-
-#endif /* STP_FILE_H */

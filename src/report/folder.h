@@ -1,8 +1,7 @@
 /* folder.h - output folders that are there whole or not at all
  *
  * Files are written into PATH.tmp, which becomes PATH in the end. */
-#ifndef STP_FOLDER_H
-#define STP_FOLDER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -40,5 +39,3 @@ enum stp_status stp_folder_make(const char *path, struct stp_error *err);
 
 /* Throws away what was written. */
 void stp_folder_abandon(const struct stp_folder *folder);
-
-#endif /* STP_FOLDER_H */

@@ -1,6 +1,5 @@
 /* html.h - text in HTML that can never become markup */
-#ifndef STP_HTML_H
-#define STP_HTML_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -9,5 +8,3 @@
  * an element or a quoted attribute.  Invalid UTF-8, and control characters
  * except tab and newline, become U+FFFD. */
 void stp_html_text(const char *text, size_t len, FILE *fp);
-
-#endif /* STP_HTML_H */

@@ -2,8 +2,7 @@
  *
  * Without memory the functions do nothing, or return NULL, which they take as
  * well; stp_json_finish() says so. */
-#ifndef STP_JSON_H
-#define STP_JSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -42,5 +41,3 @@ enum stp_status stp_json_finish(cJSON *root, FILE *fp, struct stp_error *err);
  * after which it is not JSON; 'writer' writes the expected text. */
 enum stp_status stp_json_refuse(const char *text, const char *end,
                                 const char *writer, struct stp_error *err);
-
-#endif /* STP_JSON_H */

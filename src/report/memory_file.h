@@ -1,7 +1,6 @@
 /* memory_file.h - a memory or stage policy as a file, each rule with its
  * evidence */
-#ifndef STP_MEMORY_FILE_H
-#define STP_MEMORY_FILE_H
+#pragma once
 
 #include "core/memory.h"
 #include "core/policy/policy.h"
@@ -61,5 +60,3 @@ void stp_memory_drops_write(const struct stp_memory_table *table,
 enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
                                      const struct stp_policy_origin *origin,
                                      const char *path, struct stp_error *err);
-
-#endif /* STP_MEMORY_FILE_H */

@@ -1,6 +1,5 @@
 /* policy_file.h - derived rules as a policy file, each with its evidence */
-#ifndef STP_POLICY_FILE_H
-#define STP_POLICY_FILE_H
+#pragma once
 
 #include "analyse/derive.h"
 #include "analyse/steadiness.h"
@@ -102,5 +101,3 @@ enum { STP_POLICY_BACKUP = 4096 + 32 };
 enum stp_status stp_policy_back_up(const char *path,
                                    char backup_ret[STP_POLICY_BACKUP],
                                    struct stp_error *err);
-
-#endif /* STP_POLICY_FILE_H */

@@ -4,8 +4,7 @@
  * and JSON and its heading in text and Markdown.  A value without a key or a
  * heading (NULL) is left out there.  All rows have the same columns but in
  * JSON. */
-#ifndef STP_TABLE_H
-#define STP_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -115,5 +114,3 @@ enum stp_status stp_table_end(struct stp_table *table, FILE *fp,
                               struct stp_error *err);
 
 void stp_table_free(struct stp_table *table);
-
-#endif /* STP_TABLE_H */

@@ -1,6 +1,5 @@
 /* terminal.h - the terminal that output goes to */
-#ifndef STP_TERMINAL_H
-#define STP_TERMINAL_H
+#pragma once
 
 #include <stdio.h>
 
@@ -25,5 +24,3 @@ void stp_paragraph_end(struct stp_paragraph *p);
 
 /* One of which the text is there. */
 void stp_print_paragraph(const char *text, FILE *out);
-
-#endif /* STP_TERMINAL_H */

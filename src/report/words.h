@@ -1,6 +1,5 @@
 /* words.h - words that tables and files have in common */
-#ifndef STP_WORDS_H
-#define STP_WORDS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -50,5 +49,3 @@ void stp_wrong_text(const struct stp_wrong *wrong, char text[STP_ERROR_TEXT]);
 
 /* "nccl", "rule" or "plugin". */
 const char *stp_decider_name(enum stp_decider decider);
-
-#endif /* STP_WORDS_H */

@@ -1,6 +1,5 @@
 /* clock.h - time limits */
-#ifndef STP_CLOCK_H
-#define STP_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -13,5 +12,3 @@ static inline int64_t stp_now_ms(void)
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
-
-#endif /* STP_CLOCK_H */

@@ -2,8 +2,7 @@
  *
  * The sockets do not block.  Functions return false and errno if the deadline
  * has passed (ETIMEDOUT), or if the other host is gone. */
-#ifndef STP_SOCKET_H
-#define STP_SOCKET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ int stp_socket_connect(const char *name, unsigned port, int64_t deadline_ms,
 bool stp_socket_send(int fd, struct iovec *parts, int n_parts, bool until_input,
                      int64_t deadline_ms);
 bool stp_socket_receive(int fd, void *to, size_t size, int64_t deadline_ms);
-
-#endif /* STP_SOCKET_H */

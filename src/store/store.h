@@ -3,8 +3,7 @@
  * The protocol of PyTorch's TCPStore: a client sends VALIDATE, then requests.
  * Numbers have the byte order of the host.  A key or a value is a 64-bit length
  * and its bytes, a list a 64-bit count and its members. */
-#ifndef STP_STORE_H
-#define STP_STORE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ bool stp_store_is_stuck(int fd);
 
 /* Whether a call on a socket that failed with this errno may do later. */
 bool stp_store_may_retry(int error);
-
-#endif /* STP_STORE_H */

@@ -1,6 +1,5 @@
 /* store_address.h - where a store is, and which engine it has */
-#ifndef STP_STORE_ADDRESS_H
-#define STP_STORE_ADDRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ void stp_store_describe(const struct stp_store_address *address,
 
 /* A text that is no address, for messages: without what may be a password. */
 void stp_store_redact(const char *text, char *shown, size_t size);
-
-#endif /* STP_STORE_ADDRESS_H */

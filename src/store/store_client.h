@@ -3,8 +3,7 @@
  * An engine is a table of functions.  All keep what is promised here.  Not for
  * several threads at once.  Functions return false on failure; 'why' then says
  * the reason, and the client can only be closed. */
-#ifndef STP_STORE_CLIENT_H
-#define STP_STORE_CLIENT_H
+#pragma once
 
 #include "store/socket.h"
 #include "store/store.h"
@@ -87,5 +86,3 @@ bool stp_client_fail(struct stp_client *client);
 /* Sleeps between looks for a key, and doubles *ms, which is 1 at first, up to
  * 50.  Fails if the deadline has passed. */
 bool stp_client_sleep(struct stp_client *client, unsigned *ms);
-
-#endif /* STP_STORE_CLIENT_H */

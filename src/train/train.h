@@ -4,8 +4,7 @@
  * ReLU between its layers, softmax and cross-entropy behind the last; training
  * is plain SGD on synthetic data.  Every rank has all weights, and its part of
  * every batch; after each step the weights of all ranks are alike again. */
-#ifndef STP_TRAIN_H
-#define STP_TRAIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -133,5 +132,3 @@ enum stp_status stp_train_measure(const struct stp_engine *engine,
                                   struct stp_error *err);
 
 void stp_train_result_free(struct stp_train_result *result);
-
-#endif /* STP_TRAIN_H */

@@ -1,6 +1,5 @@
 /* train_matrix.h - what is to be trained, one configuration after the other */
-#ifndef STP_TRAIN_MATRIX_H
-#define STP_TRAIN_MATRIX_H
+#pragma once
 
 #include "train/train.h"
 
@@ -64,5 +63,3 @@ enum { STP_TRAIN_JOB_NAME = 120 };
 /* "base, 4 ranks, bucketed, bf16, ga 4". */
 void stp_train_job_name(const struct stp_train_job *job,
                         char name[STP_TRAIN_JOB_NAME]);
-
-#endif /* STP_TRAIN_MATRIX_H */

@@ -5,8 +5,7 @@
  * order of the layers: tensor 2l is the weights of layer l (outputs x inputs),
  * 2l + 1 its bias.  Between two there may be elements that stay 0, so that each
  * begins aligned. */
-#ifndef STP_TRAIN_PLAN_H
-#define STP_TRAIN_PLAN_H
+#pragma once
 
 #include "train/train.h"
 
@@ -64,5 +63,3 @@ int32_t stp_train_label(uint64_t seed, uint64_t sample, unsigned n_classes);
  * between plus and minus 1 / sqrt(inputs), PyTorch's default. */
 double stp_train_weight(uint64_t seed, const struct stp_train_model *model,
                         unsigned layer, uint64_t i);
-
-#endif /* STP_TRAIN_PLAN_H */

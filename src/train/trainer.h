@@ -2,8 +2,7 @@
  *
  * stp_train_measure() is made of it.  A trainer is one rank's, used by one
  * thread. */
-#ifndef STP_TRAINER_H
-#define STP_TRAINER_H
+#pragma once
 
 #include "train/train_plan.h"
 
@@ -125,5 +124,3 @@ void stp_trainer_forget(struct stp_trainer *t);
 /* All-reduces 'n' elements in place. */
 void stp_trainer_reduce(struct stp_trainer *t, unsigned stream, int type,
                         int op, uint64_t n, void *data);
-
-#endif /* STP_TRAINER_H */

@@ -14,10 +14,10 @@ for header in $(find src mock_nccl -name '*.h'); do
 	foreign=$(grep -oE '#include <(cuda|gloo)[^>]*>' "$header" || true)
 	[ -z "$foreign" ] || echo "$foreign" | "$3" -fsyntax-only -x c++ - 2>/dev/null || continue
 	# shellcheck disable=SC2086 # a list
-	"$2" -std=c11 $options -x c "$header" || bad=1
+	printf '#include "%s"\n' "$header" | "$2" -std=c11 $options -x c - || bad=1
 	# shellcheck disable=SC2086 # a list
 	if grep -q 'extern "C"' "$header"; then
-		"$3" -std=c++17 $options -x c++ "$header" || bad=1
+		printf '#include "%s"\n' "$header" | "$3" -std=c++17 $options -x c++ - || bad=1
 	elif echo "$of_tests" | grep -qF "\"$(echo "$header" | sed 's,^src/nccl_abi/\|^src/\|^mock_nccl/,,')\""; then
 		printf 'extern "C" {\n#include "%s"\n}\n' "$header" | g++ -std=c++17 $options -x c++ - || bad=1
 	fi

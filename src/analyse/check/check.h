@@ -1,7 +1,6 @@
 /* check.h - lints a policy: rules that never decide, or that hide one another
  */
-#ifndef STP_CHECK_H
-#define STP_CHECK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -86,5 +85,3 @@ void stp_findings_free(struct stp_findings *findings);
  * the parsed policy does not know, and sorts them by line and column. */
 void stp_findings_place(struct stp_findings *findings, const char *csv,
                         size_t len);
-
-#endif /* STP_CHECK_H */

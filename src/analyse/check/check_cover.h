@@ -1,7 +1,6 @@
 /* check_cover.h - the calls that a rule matches as a box, and whether other
  * boxes cover it */
-#ifndef STP_CHECK_COVER_H
-#define STP_CHECK_COVER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ enum stp_cover {
 enum stp_cover stp_box_cover(const struct stp_box *box,
                              const struct stp_box *const *by, size_t n,
                              bool *used_ret, uint64_t *budget);
-
-#endif /* STP_CHECK_COVER_H */

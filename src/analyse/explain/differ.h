@@ -1,6 +1,5 @@
 /* differ.h - where two tuner plugins, or two policies, decide differently */
-#ifndef STP_DIFFER_H
-#define STP_DIFFER_H
+#pragma once
 
 #include "analyse/explain/explain.h"
 #include "bench/measurement.h"
@@ -47,5 +46,3 @@ enum stp_status stp_differ(const struct stp_explanation *first,
                            struct stp_error *err);
 
 void stp_differences_free(struct stp_differences *differences);
-
-#endif /* STP_DIFFER_H */

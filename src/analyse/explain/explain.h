@@ -1,7 +1,6 @@
 /* explain.h - what a tuner plugin decides, size by size, beside NCCL's choice
  */
-#ifndef STP_EXPLAIN_H
-#define STP_EXPLAIN_H
+#pragma once
 
 #include "core/policy/policy.h"
 #include "core/status.h"
@@ -65,5 +64,3 @@ enum stp_status stp_explain(const struct stp_explain_options *options,
                             struct stp_error *err);
 
 void stp_explanation_free(struct stp_explanation *explanation);
-
-#endif /* STP_EXPLAIN_H */

@@ -1,8 +1,7 @@
 /* explainer.h - NCCL alone and NCCL with a plugin, asked the same questions
  *
  * Shared by explain.c and why.c; nobody else includes it. */
-#ifndef STP_EXPLAINER_H
-#define STP_EXPLAINER_H
+#pragma once
 
 #include "analyse/explain/explain.h"
 
@@ -46,5 +45,3 @@ enum stp_status stp_explainer_comm(const struct stp_explainer *explainer,
                                    struct mock_nccl **nccl,
                                    struct mock_comm **comm,
                                    struct stp_error *err);
-
-#endif /* STP_EXPLAINER_H */

@@ -1,6 +1,5 @@
 /* why.h - why one message runs as it does, with a tuner plugin and without */
-#ifndef STP_WHY_H
-#define STP_WHY_H
+#pragma once
 
 #include "analyse/explain/explain.h"
 #include "bench/measurement.h"
@@ -85,5 +84,3 @@ enum stp_status stp_ask_why(const struct stp_explain_options *options,
 /* The name of the i-th variable that overrides a tuner; NULL from the last one
  * on. */
 const char *stp_override_name(size_t i);
-
-#endif /* STP_WHY_H */

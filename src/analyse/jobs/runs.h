@@ -5,8 +5,7 @@
  * the next round begins with the other end, BAAB: drift hits all of them alike.
  * A round gives one ratio of an arm's time to the baseline's, and the ratios of
  * all rounds an interval. */
-#ifndef STP_JOB_RUNS_H
-#define STP_JOB_RUNS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ enum stp_status stp_job_runs_sum(const struct stp_job_run *runs, size_t n,
                                  enum stp_job_measure measure, unsigned n_arms,
                                  struct stp_job_arm *arms_ret,
                                  size_t *n_rounds_ret, struct stp_error *err);
-
-#endif /* STP_JOB_RUNS_H */

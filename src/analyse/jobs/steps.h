@@ -2,8 +2,7 @@
  *
  * The first STP_WARM_UP_PERCENT of the steps are left out.  The others are a
  * mean without its extremes: pauses, as for a checkpoint, belong to no step. */
-#ifndef STP_JOB_STEPS_H
-#define STP_JOB_STEPS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -28,5 +27,3 @@ enum stp_status stp_job_step_traced(const struct stp_trace *trace,
 
 /* The step time of the 'n' >= 1 times that a job printed, which it sorts. */
 struct stp_job_step stp_job_step_printed(double *times, size_t n);
-
-#endif /* STP_JOB_STEPS_H */

@@ -1,6 +1,5 @@
 /* replay.h - a trace through a tuner plugin, on all ranks, in mock NCCL */
-#ifndef STP_REPLAY_H
-#define STP_REPLAY_H
+#pragma once
 
 #include "analyse/replay/trace.h"
 #include "mock_ranks.h"
@@ -62,5 +61,3 @@ enum stp_status stp_replay(const struct stp_replay_options *options,
                            struct stp_error *err);
 
 void stp_replay_free(struct stp_replay *replay);
-
-#endif /* STP_REPLAY_H */

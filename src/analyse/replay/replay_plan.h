@@ -1,7 +1,6 @@
 /* replay_plan.h - the part of a replay that is the same for every schedule:
  * communicators, their machines, and the steps of the trace */
-#ifndef STP_REPLAY_PLAN_H
-#define STP_REPLAY_PLAN_H
+#pragma once
 
 #include "analyse/replay/replay.h"
 
@@ -52,5 +51,3 @@ stp_replay_machine(const struct stp_replay_plan *plan, size_t comm);
 enum stp_status stp_replay_open(const struct stp_replay_plan *plan,
                                 const char *plugin, struct mock_nccl **nccl,
                                 struct stp_error *err);
-
-#endif /* STP_REPLAY_PLAN_H */

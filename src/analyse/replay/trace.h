@@ -58,8 +58,7 @@
  * The lines "# machine: NAME", "# policy: FILE" (beside the trace) and
  * "# nccl: VERSION" name the machine, the policy and the NCCL version of the
  * replay. */
-#ifndef STP_TRACE_H
-#define STP_TRACE_H
+#pragma once
 
 #include "core/status.h"
 #include "device/call.h"
@@ -170,5 +169,3 @@ enum stp_status stp_trace_read_csv(const char *text, size_t len,
                                    struct stp_error *err);
 
 void stp_trace_free(struct stp_trace *trace);
-
-#endif /* STP_TRACE_H */

@@ -1,6 +1,5 @@
 /* trace_build.h - a trace that a reader fills, row by row */
-#ifndef STP_TRACE_BUILD_H
-#define STP_TRACE_BUILD_H
+#pragma once
 
 #include "analyse/replay/trace.h"
 
@@ -50,5 +49,3 @@ enum stp_status stp_trace_finish(struct stp_trace_build *b,
                                  enum stp_status status,
                                  struct stp_trace *trace_ret,
                                  struct stp_error *err);
-
-#endif /* STP_TRACE_BUILD_H */

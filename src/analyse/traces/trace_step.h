@@ -1,6 +1,5 @@
 /* trace_step.h - a step of a traced job, on the ranks of a device */
-#ifndef STP_TRACE_STEP_H
-#define STP_TRACE_STEP_H
+#pragma once
 
 #include "analyse/replay/trace.h"
 #include "bench/traced_step.h"
@@ -37,5 +36,3 @@ void stp_trace_step_free(struct stp_trace_step *step);
 
 /* The largest collective of any step, with room for rounding up. */
 uint64_t stp_trace_max_bytes(const struct stp_trace *trace);
-
-#endif /* STP_TRACE_STEP_H */

@@ -9,8 +9,7 @@
  *
  * A row that cannot be played, since NCCL asks no tuner about it or nobody
  * knows what it is, is counted by its name in 'skips' of the trace. */
-#ifndef STP_TRACES_H
-#define STP_TRACES_H
+#pragma once
 
 #include "analyse/replay/trace_build.h"
 
@@ -28,5 +27,3 @@ enum stp_status stp_traces_read(const char *text, size_t len,
  * stp_trace_finish().  'text' has a NUL behind it. */
 enum stp_status stp_read_execution(struct stp_trace_build *b, const char *text,
                                    size_t len, struct stp_error *err);
-
-#endif /* STP_TRACES_H */

@@ -1,7 +1,6 @@
 /* compare.h - the parts of `steptune compare`: arms, runs, and what a run
  * printed */
-#ifndef STP_CLI_COMPARE_H
-#define STP_CLI_COMPARE_H
+#pragma once
 
 #include <regex.h>
 #include <stdbool.h>
@@ -117,5 +116,3 @@ struct stp_compare_session {
  * without the run. */
 int stp_compare_run(struct stp_compare_session *s, unsigned round,
                     unsigned place);
-
-#endif /* STP_CLI_COMPARE_H */

@@ -1,6 +1,5 @@
 /* doctor.h - the checks of `steptune doctor` */
-#ifndef STP_CLI_DOCTOR_H
-#define STP_CLI_DOCTOR_H
+#pragma once
 
 #include "cli/cli.h"
 #include "device/module.h"
@@ -75,5 +74,3 @@ const char *stp_doctor_off_for(const char *arm);
 /* A try of a transport, for `doctor --backend`: prints what became of it, and
  * returns the exit status. */
 int stp_doctor_backend(const char *backend, bool is_json);
-
-#endif /* STP_CLI_DOCTOR_H */

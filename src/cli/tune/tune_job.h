@@ -1,6 +1,5 @@
 /* tune_job.h - `steptune tune -- COMMAND`: the user's job is the benchmark */
-#ifndef STP_TUNE_JOB_H
-#define STP_TUNE_JOB_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ struct stp_tune_job {
 
 /* Runs the job and writes the policy; returns the exit status. */
 int stp_tune_job(const struct stp_tune_job *job);
-
-#endif /* STP_TUNE_JOB_H */

@@ -13,8 +13,7 @@
  * which one wins (stp_bandit_judge()), bandit.c what to try next.
  *
  * Pure: no clock, no environment, no I/O.  One thread at a time. */
-#ifndef STP_BANDIT_H
-#define STP_BANDIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -230,5 +229,3 @@ struct stp_bandit_key_state stp_bandit_get_key(const struct stp_bandit *bandit,
 struct stp_bandit_set_state stp_bandit_get_set(const struct stp_bandit *bandit);
 struct stp_bandit_arm_state stp_bandit_get_arm(const struct stp_bandit *bandit,
                                                unsigned key, unsigned arm);
-
-#endif /* STP_BANDIT_H */

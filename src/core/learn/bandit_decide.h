@@ -1,7 +1,6 @@
 /* bandit_decide.h - where a learned arm is decided: which arms of a key are
  * left, and which has won (stp_bandit_judge()) */
-#ifndef STP_BANDIT_DECIDE_H
-#define STP_BANDIT_DECIDE_H
+#pragma once
 
 #include "core/learn/bandit_gains.h"
 
@@ -53,5 +52,3 @@ void stp_bandit_reopen(struct stp_bandit *bandit);
 /* The newest of the incumbents is out for good, or it would win its search and
  * be dropped with the set again and again; its key's search starts over. */
 void stp_bandit_drop_newest(struct stp_bandit *bandit);
-
-#endif /* STP_BANDIT_DECIDE_H */

@@ -2,8 +2,7 @@
  *
  * Includes run one way: bandit.c, what to try next, asks bandit_decide.h which
  * arms are left, and that one asks what was measured. */
-#ifndef STP_BANDIT_GAINS_H
-#define STP_BANDIT_GAINS_H
+#pragma once
 
 #include "core/learn/bandit.h"
 
@@ -139,5 +138,3 @@ double stp_bandit_block_loss(const struct stp_bandit *bandit,
 /* Standard error of the mean of an arm's gain. */
 double stp_bandit_error(const struct stp_bandit *bandit,
                         const struct stp_bandit_try *arm);
-
-#endif /* STP_BANDIT_GAINS_H */

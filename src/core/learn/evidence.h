@@ -9,8 +9,7 @@
  *   log_ss     sum of squares about the mean
  *
  * Pure: no clock, no environment, no file. */
-#ifndef STP_EVIDENCE_H
-#define STP_EVIDENCE_H
+#pragma once
 
 #include "core/learn/bandit.h"
 
@@ -39,5 +38,3 @@ enum stp_status stp_evidence_parse(const char *csv, size_t len,
                                    struct stp_evidence_list *list_ret,
                                    struct stp_error *err);
 void stp_evidence_free(struct stp_evidence_list *list);
-
-#endif /* STP_EVIDENCE_H */

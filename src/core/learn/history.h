@@ -4,8 +4,7 @@
  * waits.  A training step makes the same collectives in the same order, so that
  * calls repeat: windows of a multiple of the repeating sequence hold the same
  * collectives, and their times can be compared. */
-#ifndef STP_HISTORY_H
-#define STP_HISTORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ size_t stp_sequence_find(const uint8_t *keys, size_t n, size_t least);
 
 /* Whether 'n' calls repeat every 'n_calls' calls throughout. */
 bool stp_sequence_holds(const uint8_t *keys, size_t n, size_t n_calls);
-
-#endif /* STP_HISTORY_H */

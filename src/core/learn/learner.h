@@ -16,8 +16,7 @@
  * GPU: notes of times arrive late, but in the order of calls.
  *
  * Pure: no clock, no environment, no I/O.  One thread at a time. */
-#ifndef STP_LEARNER_H
-#define STP_LEARNER_H
+#pragma once
 
 #include "core/learn/bandit.h"
 #include "core/learn/evidence.h"
@@ -120,5 +119,3 @@ bool stp_learner_is_sampling(const struct stp_learner *learner);
 
 /* The bandit, for results. */
 const struct stp_bandit *stp_learner_bandit(const struct stp_learner *learner);
-
-#endif /* STP_LEARNER_H */

@@ -1,6 +1,5 @@
 /* proposal.h - what the observer proposes to all ranks, in 31 bits */
-#ifndef STP_PROPOSAL_H
-#define STP_PROPOSAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -74,5 +73,3 @@ static inline struct stp_proposal stp_proposal_unpack(uint32_t word)
     p.is_settled = p.kind == STP_PROPOSE_ARM && (word & 1) != 0;
     return p;
 }
-
-#endif /* STP_PROPOSAL_H */

@@ -4,8 +4,7 @@
  *
  * The application writes the file meanwhile: it is read in pieces, which may
  * end within a line.  Pure; constant memory. */
-#ifndef STP_REWARD_LOG_H
-#define STP_REWARD_LOG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ void stp_reward_log_feed(struct stp_reward_log *log, const char *bytes,
 /* Drops the part of a line that was read, as the file is read from its start
  * again. */
 void stp_reward_log_restart(struct stp_reward_log *log);
-
-#endif /* STP_REWARD_LOG_H */

@@ -2,8 +2,7 @@
  *
  * One thread puts, one takes; neither waits.  When the ring is full, notes are
  * lost: the taker must not assume that it saw all. */
-#ifndef STP_RING_H
-#define STP_RING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,5 +43,3 @@ uint32_t stp_ring_count(const struct stp_ring *ring);
 
 /* False if it is empty. */
 bool stp_ring_take(struct stp_ring *ring, struct stp_note *note_ret);
-
-#endif /* STP_RING_H */

@@ -10,8 +10,7 @@
  * 1.05 times as fast, those of 480 ms 1.02, and whole runs 1.016.  So the trial
  * that says what steps gain has two windows in place of each, of which the
  * second counts. */
-#ifndef STP_TRIAL_H
-#define STP_TRIAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ static inline unsigned stp_trial_windows(const struct stp_trial *trial)
 {
     return trial->n_blocks * STP_BLOCK_WINDOWS * stp_trial_turn(trial);
 }
-
-#endif /* STP_TRIAL_H */

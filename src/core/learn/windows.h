@@ -7,8 +7,7 @@
  * collectives keep the ranks in step.
  *
  * Pure: no clock, no environment, no I/O.  One thread at a time. */
-#ifndef STP_WINDOWS_H
-#define STP_WINDOWS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,5 +74,3 @@ struct stp_window_choice {
  * calls have less noise.  False if too few are known for any. */
 bool stp_windows_choose(const uint64_t *begin_ns, size_t n, size_t sequence,
                         struct stp_window_choice *choice_ret);
-
-#endif /* STP_WINDOWS_H */

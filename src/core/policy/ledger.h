@@ -4,8 +4,7 @@
  * The plugin maps such a file and counts in it, so that what was decided is
  * known however the job ended.  A file is this struct as it lies in memory: it
  * is read on the machine that wrote it. */
-#ifndef STP_LEDGER_H
-#define STP_LEDGER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -61,5 +60,3 @@ bool stp_ledger_is_valid(const struct stp_ledger *ledger, size_t size);
 /* Counts a call; 'choice' is NULL if NCCL decided.  Allocates nothing. */
 void stp_ledger_count(struct stp_ledger *ledger, int coll, uint64_t n_bytes,
                       const struct stp_choice *choice);
-
-#endif /* STP_LEDGER_H */

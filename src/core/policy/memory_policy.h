@@ -5,8 +5,7 @@
  * steptune-policy(5) defines the format.  Like a policy of arms they are
  * refused as a whole for a line that does not parse: stp_policy_load_kind().
  * The first rule that matches wins; where none does, buffers stay plain. */
-#ifndef STP_MEMORY_POLICY_H
-#define STP_MEMORY_POLICY_H
+#pragma once
 
 #include "core/memory.h"
 #include "core/policy/policy.h"
@@ -43,5 +42,3 @@ bool stp_memory_rule_matches(const struct stp_rule *rule,
 const struct stp_rule *
 stp_memory_policy_match(const struct stp_policy *policy,
                         const struct stp_memory_query *query);
-
-#endif /* STP_MEMORY_POLICY_H */

@@ -8,8 +8,7 @@
  * steptune-policy(5), src/cli/man/steptune-policy.5, defines the format.  A
  * line that does not parse refuses the whole file with its line and column: no
  * line is ever guessed at or dropped. */
-#ifndef STP_POLICY_H
-#define STP_POLICY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -196,5 +195,3 @@ bool stp_compiled_lookup(const struct stp_compiled *compiled,
  * end by this visits every range. */
 uint64_t stp_compiled_next_break(const struct stp_compiled *compiled, int coll,
                                  uint64_t n_bytes);
-
-#endif /* STP_POLICY_H */

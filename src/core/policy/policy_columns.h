@@ -1,7 +1,6 @@
 /* policy_columns.h - the columns of policy files and how a field of each is
  * read; only for policy_parse.c and analyse/check */
-#ifndef STP_POLICY_COLUMNS_H
-#define STP_POLICY_COLUMNS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,5 +81,3 @@ struct stp_shown {
     char text[44];
 };
 const char *stp_show(const struct stp_field *field, struct stp_shown *shown);
-
-#endif /* STP_POLICY_COLUMNS_H */

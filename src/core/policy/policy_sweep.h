@@ -1,7 +1,6 @@
 /* policy_sweep.h - rules that overlap, made into disjoint ranges of sizes; only
  * for policy_compile.c */
-#ifndef STP_POLICY_SWEEP_H
-#define STP_POLICY_SWEEP_H
+#pragma once
 
 #include <assert.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ enum stp_status stp_sweep(const struct stp_policy *policy,
 
 /* Frees the memory that the segments point to. */
 void stp_segments_free(struct stp_segments *segments);
-
-#endif /* STP_POLICY_SWEEP_H */

@@ -2,8 +2,7 @@
  *
  * Work is noted in a program, and its arguments in tasks.  synchronise() runs
  * the program on a thread per stream, from a barrier of all ranks on. */
-#ifndef STP_CPU_H
-#define STP_CPU_H
+#pragma once
 
 #include "device/cpu/cpu_host.h"
 #include "device/cpu/cpu_math.h"
@@ -94,5 +93,3 @@ enum stp_status stp_cpu_trace_reserve(struct stp_cpu *cpu,
 enum stp_status stp_cpu_trace_end(struct stp_cpu_trace *trace,
                                   struct stp_spans *spans,
                                   struct stp_error *err);
-
-#endif /* STP_CPU_H */

@@ -1,6 +1,5 @@
 /* cpu_host.h - the hosts of all ranks: their CPUs and memory */
-#ifndef STP_CPU_HOST_H
-#define STP_CPU_HOST_H
+#pragma once
 
 #include <stdint.h>
 
@@ -48,5 +47,3 @@ unsigned stp_cpu_hosts_threads(const struct stp_cpu_host *hosts, unsigned n,
  * 'nbytes' for each of its ranks. */
 enum stp_status stp_cpu_hosts_fit(const struct stp_cpu_host *hosts, unsigned n,
                                   uint64_t nbytes, struct stp_error *err);
-
-#endif /* STP_CPU_HOST_H */

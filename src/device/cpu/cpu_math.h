@@ -2,8 +2,7 @@
  *
  * Each computes the operation of its name there, on addresses of
  * this process.  Sixteen-bit types are really stored in sixteen bits. */
-#ifndef STP_CPU_MATH_H
-#define STP_CPU_MATH_H
+#pragma once
 
 #include "device/engine.h"
 
@@ -40,5 +39,3 @@ void stp_cpu_cast(uint64_t n, int from_type, const void *from, int to_type,
                   void *to);
 void stp_cpu_scale(int type, uint64_t n, double factor, void *x);
 void stp_cpu_subtract(uint64_t n, const float *x, float *y);
-
-#endif /* STP_CPU_MATH_H */

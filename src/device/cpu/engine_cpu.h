@@ -8,8 +8,7 @@
  * An average is the transport's sum, divided by the number of ranks in place
  * afterwards; that counts to its time.  Nothing can be forced, there are no
  * groups and no graphs.  Eight-bit floating point is moved but not reduced. */
-#ifndef STP_ENGINE_CPU_H
-#define STP_ENGINE_CPU_H
+#pragma once
 
 #include "device/module.h"
 #include "device/transport.h"
@@ -24,5 +23,3 @@ enum stp_status stp_cpu_open(const struct stp_transport_ops *transport,
                              const struct stp_device_options *options,
                              struct stp_engines *engines_ret,
                              struct stp_error *err);
-
-#endif /* STP_ENGINE_CPU_H */

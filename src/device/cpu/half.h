@@ -2,8 +2,7 @@
  *
  * Rounded to nearest, ties to even; infinities and NaN stay the same.
  * Without branches where that matters: loops of them become vectors. */
-#ifndef STP_HALF_H
-#define STP_HALF_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -69,5 +68,3 @@ static inline uint16_t stp_f16_of_float(float value)
     rest += 0xfff + (rest >> 13 & 1);
     return (uint16_t)(sign | (rest - (112u << 23)) >> 13);
 }
-
-#endif /* STP_HALF_H */

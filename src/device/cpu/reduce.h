@@ -1,7 +1,6 @@
 /* reduce.h - arithmetic on elements, for libraries that leave it to their user
  */
-#ifndef STP_REDUCE_H
-#define STP_REDUCE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -18,5 +17,3 @@ stp_reduce stp_reduce_function(int type, int op);
 
 /* Divides 'n' sums by 'ranks', for an average: integers towards zero. */
 void stp_reduce_divide(int type, void *data, size_t n, unsigned ranks);
-
-#endif /* STP_REDUCE_H */

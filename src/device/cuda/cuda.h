@@ -4,8 +4,7 @@
  * Work is launched where it is noted.  A thread that measures may have several
  * ranks; then the calls of a rank that are within a timed region leave the
  * thread's current GPU as it is. */
-#ifndef STP_CUDA_H
-#define STP_CUDA_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <pthread.h>
@@ -260,5 +259,3 @@ void stp_cuda_close(void *self);
 struct stp_survey;
 enum stp_status stp_cuda_survey(struct stp_survey *survey_ret,
                                 struct stp_error *err);
-
-#endif /* STP_CUDA_H */

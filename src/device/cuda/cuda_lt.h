@@ -2,8 +2,7 @@
  *
  * Opened at run time.  The plan of a shape is made once, and kept.
  * One instance a GPU, used by one thread. */
-#ifndef STP_CUDA_LT_H
-#define STP_CUDA_LT_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -34,5 +33,3 @@ enum stp_status stp_cuda_lt_run(struct stp_cuda_lt *lt,
                                 struct stp_error *err);
 
 void stp_cuda_lt_close(struct stp_cuda_lt *lt);
-
-#endif /* STP_CUDA_LT_H */

@@ -6,8 +6,7 @@
  * arm ran, and tells that tuner's own profiler, if its library has one, of what
  * it decided.  NCCL hands neither a pointer of the application, so their state
  * is the process's, and there can be one CUDA device in it. */
-#ifndef STP_CUDA_PLUGIN_H
-#define STP_CUDA_PLUGIN_H
+#pragma once
 
 #include "device/device.h"
 
@@ -30,5 +29,3 @@ void stp_cuda_plugin_select(const struct stp_arm *arm);
 void stp_cuda_plugin_listen(int rank);
 void stp_cuda_plugin_heard(struct stp_device_run *run_ret,
                            struct stp_question *question_ret);
-
-#endif /* STP_CUDA_PLUGIN_H */

@@ -7,8 +7,7 @@
  *
  * libcupti is opened at run time, when the first trace begins: STEPTUNE_CUPTI
  * may name the file. */
-#ifndef STP_CUDA_TRACE_H
-#define STP_CUDA_TRACE_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
@@ -47,5 +46,3 @@ enum stp_status stp_cuda_trace_end(struct stp_cuda_trace *trace,
 /* As stp_engine_ops.range: an NVTX range, which other profilers see, and while
  * this trace is on one of its own.  From the thread that launches. */
 void stp_cuda_trace_range(struct stp_cuda_trace *trace, const char *name);
-
-#endif /* STP_CUDA_TRACE_H */

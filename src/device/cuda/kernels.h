@@ -2,8 +2,7 @@
  *
  * All run in 'stream' of the current device, whose memory the pointers name,
  * and return at once. */
-#ifndef STP_KERNELS_H
-#define STP_KERNELS_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -27,5 +26,3 @@ cudaError_t stp_kernel_examine(const struct stp_pattern *pattern, unsigned rank,
  * twice it is undone, so that data stay the same however often it runs. */
 cudaError_t stp_kernel_elementwise(const float *x, float *y, uint64_t n,
                                    cudaStream_t stream);
-
-#endif /* STP_KERNELS_H */

@@ -4,8 +4,7 @@
  * or the one that $STEPTUNE_NCCL names.  Our own declarations: these functions'
  * ABI has not changed since each appeared, and nccl.h does not go with our
  * nccl_tuner_abi.h in one file.  Results are ncclResult_t. */
-#ifndef STP_NCCL_API_H
-#define STP_NCCL_API_H
+#pragma once
 
 #include <stddef.h>
 
@@ -92,5 +91,3 @@ enum stp_status stp_nccl_open(struct stp_nccl_api *api_ret,
 
 /* "2.28.9" */
 void stp_nccl_version_name(int version, char name[16]);
-
-#endif /* STP_NCCL_API_H */

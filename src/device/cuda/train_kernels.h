@@ -5,8 +5,7 @@
  * cudaErrorNotSupported for types without a kernel. A call without elements
  * only loads its kernel, so that none is loaded later, beside a collective that
  * waits for other GPUs. */
-#ifndef STP_TRAIN_KERNELS_H
-#define STP_TRAIN_KERNELS_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <stdint.h>
@@ -53,5 +52,3 @@ struct stp_train_epilogue {
 };
 cudaError_t stp_train_epilogue(const struct stp_train_epilogue *epilogue,
                                cudaStream_t stream);
-
-#endif /* STP_TRAIN_KERNELS_H */

@@ -17,8 +17,7 @@
  * through memory.  Compute overlapped with a collective slows both down as
  * recorded in overlap.csv; elsewhere as on another machine
  * (mock_machine_overlap()).  The same calls and seed give the same times. */
-#ifndef STP_ENGINE_MOCK_H
-#define STP_ENGINE_MOCK_H
+#pragma once
 
 #include "device/engine.h"
 
@@ -33,5 +32,3 @@ enum stp_status stp_mock_open(const char *machine_path, unsigned n_ranks,
                               const struct stp_device_options *options,
                               struct stp_engines *engines_ret,
                               struct stp_error *err);
-
-#endif /* STP_ENGINE_MOCK_H */

@@ -1,6 +1,5 @@
 /* mock_compute.h - how long compute takes on a recorded machine */
-#ifndef STP_MOCK_COMPUTE_H
-#define STP_MOCK_COMPUTE_H
+#pragma once
 
 #include "device/device.h"
 
@@ -48,5 +47,3 @@ struct stp_mock_compute stp_mock_kernel(const struct mock_machine *machine,
 
 /* Bytes of a GPU's memory, as its name says; 0: not known. */
 uint64_t stp_mock_memory(const struct mock_machine *machine);
-
-#endif /* STP_MOCK_COMPUTE_H */

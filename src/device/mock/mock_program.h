@@ -5,8 +5,7 @@
  * compute and collectives in different streams, since recorded spreads are of
  * whole iterations.
  * A time is taken by an event that no stream waits for. */
-#ifndef STP_MOCK_PROGRAM_H
-#define STP_MOCK_PROGRAM_H
+#pragma once
 
 #include "device/device.h"
 #include "device/mock/mock_compute.h"
@@ -91,5 +90,3 @@ struct mock_call stp_mock_call(const struct stp_collective *c);
 /* How it runs: as NCCL chose, or 'way', unless that is 0. */
 struct mock_run stp_mock_call_run(const struct mock_call *call,
                                   const struct mock_outcome *outcome, int way);
-
-#endif /* STP_MOCK_PROGRAM_H */

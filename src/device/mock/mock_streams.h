@@ -3,8 +3,7 @@
  * Tasks of one stream run in order, the two streams side by side; collectives,
  * which are all of one communicator, run in the order in which they were noted,
  * whatever their stream. */
-#ifndef STP_MOCK_STREAMS_H
-#define STP_MOCK_STREAMS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -41,5 +40,3 @@ struct stp_task_time {
 double stp_run_streams(const struct stp_task *tasks, size_t n, double start_us,
                        stp_task_slowdown slowdown, void *user, double *event_us,
                        struct stp_task_time *times_ret);
-
-#endif /* STP_MOCK_STREAMS_H */

@@ -1,7 +1,6 @@
 /* operation.h - what datatypes, reductions and tuners are to mock NCCL, and
  * what its times are worth */
-#ifndef STP_OPERATION_H
-#define STP_OPERATION_H
+#pragma once
 
 #include "core/status.h"
 #include "device/source.h"
@@ -20,5 +19,3 @@ enum stp_status stp_mock_check_tuner(const struct mock_comm *comm,
                                      struct stp_error *err);
 
 enum stp_source stp_mock_source(enum mock_time_source source);
-
-#endif /* STP_OPERATION_H */

@@ -1,6 +1,5 @@
 /* clock.h - the host's clock, the same in all processes of a host */
-#ifndef STP_PLUGIN_CLOCK_H
-#define STP_PLUGIN_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -12,5 +11,3 @@ static inline uint64_t stp_now_ns(void)
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
-
-#endif /* STP_PLUGIN_CLOCK_H */

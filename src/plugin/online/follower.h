@@ -7,8 +7,7 @@
  * trial is under way.  On the observer, each call is reported to observer.h.
  * Where no arm is in force, a policy decides, if there is one, and NCCL else.
  */
-#ifndef STP_FOLLOWER_H
-#define STP_FOLLOWER_H
+#pragma once
 
 #include "plugin/backend.h"
 #include "plugin/online/observer.h"
@@ -101,5 +100,3 @@ bool stp_follower_choose(struct stp_follower *follower,
 bool stp_follower_wants_time(const struct stp_follower *follower);
 
 void stp_follower_close(struct stp_follower *follower);
-
-#endif /* STP_FOLLOWER_H */

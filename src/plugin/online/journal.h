@@ -1,8 +1,7 @@
 /* journal.h - every decision and reward of a learning plugin, as CSV
  *
  * All processes of a job append to one file, a line at a time. */
-#ifndef STP_JOURNAL_H
-#define STP_JOURNAL_H
+#pragma once
 
 #include "plugin/backend.h"
 #include "plugin/online/observer.h"
@@ -34,5 +33,3 @@ void stp_journal_flush(struct stp_journal *journal);
 /* The errno of the first write that failed, after which nothing is written; 0:
  * none has. */
 int stp_journal_error(const struct stp_journal *journal);
-
-#endif /* STP_JOURNAL_H */

@@ -3,8 +3,7 @@
  * Several communicators, of several processes, add to one file.  A rule takes
  * the place of the file's rule for the same messages on communicators of the
  * same shape; the other rules stay, as many as STP_MAX_LEARNED bytes hold. */
-#ifndef STP_LEARNED_FILE_H
-#define STP_LEARNED_FILE_H
+#pragma once
 
 #include "plugin/backend.h"
 #include "plugin/online/observer.h"
@@ -30,5 +29,3 @@ enum stp_status stp_learned_save(const char *path,
                                  const struct stp_learned_rules *learned,
                                  const struct stp_shape *shape,
                                  struct stp_error *err);
-
-#endif /* STP_LEARNED_FILE_H */

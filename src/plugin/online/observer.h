@@ -2,8 +2,7 @@
  *
  * The launch path and NCCL's profiler leave notes, which a thread elsewhere
  * digests; it then proposes arms to the ranks of its agreement. */
-#ifndef STP_OBSERVER_H
-#define STP_OBSERVER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -111,5 +110,3 @@ void stp_observer_explain(const struct stp_observer *observer,
 /* The i-th settled key; false if there are not as many. */
 bool stp_observer_learned(const struct stp_observer *observer, size_t i,
                           struct stp_learned *learned_ret);
-
-#endif /* STP_OBSERVER_H */

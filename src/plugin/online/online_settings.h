@@ -11,8 +11,7 @@
  *                        windows of 1 ms
  *
  * An empty value counts as unset. */
-#ifndef STP_ONLINE_SETTINGS_H
-#define STP_ONLINE_SETTINGS_H
+#pragma once
 
 #include "core/learn/learner.h"
 #include "plugin/settings.h"
@@ -42,5 +41,3 @@ enum stp_status stp_online_settings_read(uint64_t comm_id,
  * Lives as long as both arguments. */
 const char *stp_online_base(const struct stp_online_settings *online,
                             const struct stp_plugin_settings *settings);
-
-#endif /* STP_ONLINE_SETTINGS_H */

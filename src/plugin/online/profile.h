@@ -3,8 +3,7 @@
  * One .so is NCCL's tuner and its profiler.  NCCL makes the profiler's context
  * of a communicator first, then the tuner's, in the same thread, and names
  * neither to the other. */
-#ifndef STP_PROFILE_H
-#define STP_PROFILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ struct stp_profile_others {
     uint64_t n_copied;    /* copy engines */
 };
 struct stp_profile_others stp_profile_others(struct stp_profile *profile);
-
-#endif /* STP_PROFILE_H */

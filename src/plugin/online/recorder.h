@@ -5,8 +5,7 @@
  * each communicator is recorded.  The launch path and NCCL's own threads leave
  * what they know in a ring of the process; the service's thread writes it, in
  * the order of launches. */
-#ifndef STP_RECORDER_H
-#define STP_RECORDER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ void stp_recorder_ended(uint64_t number, uint64_t ns);
 
 /* The number of a new ncclGroup. */
 uint64_t stp_recorder_new_group(void);
-
-#endif /* STP_RECORDER_H */

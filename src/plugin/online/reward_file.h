@@ -6,8 +6,7 @@
  * of the one replaced, what is left is read first.
  *
  * One thread at a time. */
-#ifndef STP_REWARD_FILE_H
-#define STP_REWARD_FILE_H
+#pragma once
 
 #include "core/learn/reward_log.h"
 #include "core/status.h"
@@ -41,5 +40,3 @@ stp_reward_file_log(const struct stp_reward_file *file);
 
 /* Bytes of backlog that were left out. */
 uint64_t stp_reward_file_skipped(const struct stp_reward_file *file);
-
-#endif /* STP_REWARD_FILE_H */

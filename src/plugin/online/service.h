@@ -2,8 +2,7 @@
  *
  * The thread runs while there are tasks. A child of fork() has no thread and no
  * tasks, and starts its own. */
-#ifndef STP_SERVICE_H
-#define STP_SERVICE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,5 +30,3 @@ void stp_service_remove(struct stp_task *task);
 /* Finishes all tasks at the end of the process. None runs any more, and none is
  * removed. */
 void stp_service_end(void);
-
-#endif /* STP_SERVICE_H */

@@ -5,8 +5,7 @@
  * tab-separated text in blocks, which the templates read as `data`.  Saved
  * beside the picture, as NAME.gp and NAME.tsv, they draw it again: `gnuplot
  * NAME.gp >NAME.png`. */
-#ifndef STP_CHART_H
-#define STP_CHART_H
+#pragma once
 
 #include <stdio.h>
 
@@ -78,5 +77,3 @@ enum stp_status stp_chart_write(struct stp_chart *chart,
 enum stp_status stp_chart_save(struct stp_chart *chart,
                                enum stp_plot_format format, const char *gnuplot,
                                const char *path, struct stp_error *err);
-
-#endif /* STP_CHART_H */

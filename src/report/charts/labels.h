@@ -1,7 +1,6 @@
 /* labels.h - which curves a chart or a table has, and how they, sizes and
  * collectives are called */
-#ifndef STP_LABELS_H
-#define STP_LABELS_H
+#pragma once
 
 #include "analyse/curves.h"
 #include "core/status.h"
@@ -62,5 +61,3 @@ const struct stp_curve_point *stp_study_100mb(const struct stp_curve *curve);
 
 /* Whether curve 'i' is the first one of its series. */
 bool stp_is_new_series(const struct stp_labelled_set *set, size_t i);
-
-#endif /* STP_LABELS_H */

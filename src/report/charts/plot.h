@@ -3,8 +3,7 @@
  * Bandwidth and latency plots have a curve per arm: AUTO and the arms that are
  * the fastest at most sizes.  The study compares transports and numbers of
  * processes by all-reduce under AUTO. */
-#ifndef STP_PLOT_H
-#define STP_PLOT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -73,5 +72,3 @@ const char *stp_study_name(enum stp_study_text text, const char **ending_ret);
 enum stp_status stp_study_write(const struct stp_curves *curves,
                                 enum stp_study_text text, FILE *fp,
                                 struct stp_error *err);
-
-#endif /* STP_PLOT_H */

@@ -12,8 +12,7 @@
  *
  * ARM is the arm's name with '-' for '/', SETTING such as
  * "overlap_8M_ratio1_layers8". */
-#ifndef STP_ITERATION_FILES_H
-#define STP_ITERATION_FILES_H
+#pragma once
 
 #include <stdio.h>
 
@@ -88,5 +87,3 @@ void stp_put_regimes(const struct stp_regime *regimes, size_t n,
 enum stp_status
 stp_print_iterations_json(const struct stp_iteration_report *report, FILE *fp,
                           struct stp_error *err);
-
-#endif /* STP_ITERATION_FILES_H */

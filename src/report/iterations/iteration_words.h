@@ -1,6 +1,5 @@
 /* iteration_words.h - names of settings, sentences on them, and their tables */
-#ifndef STP_ITERATION_WORDS_H
-#define STP_ITERATION_WORDS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -63,5 +62,3 @@ enum stp_status stp_iteration_write(const struct stp_iteration_report *report,
                                     enum stp_table_format format,
                                     bool of_regimes, FILE *fp,
                                     struct stp_error *err);
-
-#endif /* STP_ITERATION_WORDS_H */

@@ -1,6 +1,5 @@
 /* job_comparison.h - what whole runs of a job say of their arms */
-#ifndef STP_JOB_COMPARISON_H
-#define STP_JOB_COMPARISON_H
+#pragma once
 
 #include <stdio.h>
 
@@ -13,5 +12,3 @@
 enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
                                          bool is_json, FILE *fp,
                                          struct stp_error *err);
-
-#endif /* STP_JOB_COMPARISON_H */

@@ -3,8 +3,7 @@
  *
  * '#' lines say what was run: the command, where step times come from, and the
  * arms; then a row a run. */
-#ifndef STP_JOB_RUNS_CSV_H
-#define STP_JOB_RUNS_CSV_H
+#pragma once
 
 #include "analyse/jobs/runs.h"
 #include "core/status.h"
@@ -44,5 +43,3 @@ bool stp_job_runs_alike(const struct stp_job_runs *a,
                         const char **difference_ret);
 
 void stp_job_runs_free(struct stp_job_runs *runs);
-
-#endif /* STP_JOB_RUNS_CSV_H */

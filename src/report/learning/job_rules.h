@@ -4,8 +4,7 @@
  * adds up.  The rules are the arms that were in force when the last run ended;
  * communicators of one shape that ended with different arms for a kind of
  * message get the one with the greater gain. */
-#ifndef STP_JOB_RULES_H
-#define STP_JOB_RULES_H
+#pragma once
 
 #include "report/learning/learning.h"
 
@@ -63,5 +62,3 @@ void stp_job_totals_write(const struct stp_job_rules *rules, const char *prefix,
 
 /* Adds the arrays "rules" and "together" to 'root'. */
 void stp_json_job_rules(struct cJSON *root, const struct stp_job_rules *rules);
-
-#endif /* STP_JOB_RULES_H */

@@ -2,8 +2,7 @@
  *
  * A journal is the CSV of STEPTUNE_JOURNAL, to which all processes of a job,
  * and of jobs after it, append lines. */
-#ifndef STP_REPORT_JOURNAL_H
-#define STP_REPORT_JOURNAL_H
+#pragma once
 
 #include "core/learn/learner.h"
 
@@ -51,5 +50,3 @@ enum stp_status stp_journal_load(const char *path, size_t from,
                                  struct stp_error *err);
 
 void stp_journal_free(struct stp_journal_lines *lines);
-
-#endif /* STP_REPORT_JOURNAL_H */

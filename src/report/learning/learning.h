@@ -1,6 +1,5 @@
 /* learning.h - the arms that a job learned, from its journal */
-#ifndef STP_LEARNING_H
-#define STP_LEARNING_H
+#pragma once
 
 #include <stdio.h>
 
@@ -123,5 +122,3 @@ void stp_json_learned_keys(struct cJSON *root,
 /* Adds an object "learning" to 'root'. */
 void stp_json_learning(struct cJSON *root, const struct stp_learning *learning,
                        const struct stp_learning_setting *setting);
-
-#endif /* STP_LEARNING_H */

@@ -1,6 +1,5 @@
 /* ledgers.h - the decisions of tuners during a job, from their ledgers */
-#ifndef STP_LEDGERS_H
-#define STP_LEDGERS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -38,5 +37,3 @@ stp_print_ledgers_json(const struct stp_ledgers *ledgers, const char *policy,
                        const struct stp_learning_setting *setting,
                        const struct stp_staged *staged, FILE *fp,
                        struct stp_error *err);
-
-#endif /* STP_LEDGERS_H */

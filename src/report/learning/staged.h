@@ -1,7 +1,6 @@
 /* staged.h - which collectives of a job were staged, by the reports of its
  * processes' staging library, and the gains by which the rules stand */
-#ifndef STP_STAGED_H
-#define STP_STAGED_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ void stp_staged_text(const struct stp_staged *staged,
  * its member "staged".  STP_ERR_NOMEM. */
 enum stp_status stp_print_staged(const struct stp_staged *staged, cJSON *root,
                                  FILE *fp, struct stp_error *err);
-
-#endif /* STP_STAGED_H */

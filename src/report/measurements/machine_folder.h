@@ -4,8 +4,7 @@
  * there are times.  steptune-machine(5) has the formats.  Times that are
  * modelled are left out, and so are single passes from what is said to be
  * interleaved. */
-#ifndef STP_MACHINE_FOLDER_H
-#define STP_MACHINE_FOLDER_H
+#pragma once
 
 #include <stdio.h>
 
@@ -64,5 +63,3 @@ size_t stp_recorded_alike(const struct stp_recorded *recorded);
 enum stp_status stp_print_recorded(const struct stp_recorded *recorded,
                                    bool is_json, FILE *fp,
                                    struct stp_error *err);
-
-#endif /* STP_MACHINE_FOLDER_H */

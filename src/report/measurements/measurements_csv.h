@@ -56,8 +56,7 @@
  * null is for what nobody knows; single_pass, graph and bits may be missing.
  * Those of a workload are there if there is one. algbw_gbps and busbw_gbps
  * follow from the others and are not read. */
-#ifndef STP_MEASUREMENTS_CSV_H
-#define STP_MEASUREMENTS_CSV_H
+#pragma once
 
 #include <stdio.h>
 
@@ -117,5 +116,3 @@ enum stp_status stp_measurements_read_json(const char *text, size_t len,
 enum stp_status stp_measurements_load_any(const char *path, int coll,
                                           struct stp_dataset *data,
                                           struct stp_error *err);
-
-#endif /* STP_MEASUREMENTS_CSV_H */

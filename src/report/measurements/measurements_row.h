@@ -1,7 +1,6 @@
 /* measurements_row.h - the columns of measurements_csv.h, which the keys of
  * JSON are, too */
-#ifndef STP_MEASUREMENTS_ROW_H
-#define STP_MEASUREMENTS_ROW_H
+#pragma once
 
 #include "bench/measurement.h"
 #include "core/csv.h"
@@ -46,5 +45,3 @@ void stp_measurement_header_read(const char *names,
 void stp_measurement_row_write(const struct stp_measurement_row *row,
                                const struct stp_measurement_header *header,
                                FILE *fp);
-
-#endif /* STP_MEASUREMENTS_ROW_H */

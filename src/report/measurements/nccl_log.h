@@ -3,8 +3,7 @@
  * With NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=TUNING,ENV NCCL logs the algorithm
  * and protocol of each collective, and what NCCL_ALGO and NCCL_PROTO were set
  * to.  nccl-tests print a row in pieces, and NCCL logs in the middle of it. */
-#ifndef STP_NCCL_LOG_H
-#define STP_NCCL_LOG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,5 +69,3 @@ bool stp_nccl_log_pair(const struct stp_nccl_log *log, unsigned after,
  * log; NULL: none. */
 const struct stp_nccl_comm *stp_nccl_log_comm(const struct stp_nccl_log *log,
                                               unsigned line, unsigned n_ranks);
-
-#endif /* STP_NCCL_LOG_H */

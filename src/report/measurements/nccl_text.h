@@ -18,8 +18,7 @@
  *
  *   # Source: recorded, 600 iterations in 12 rounds
  *   # Source: recorded, single pass, 50 iterations in 1 round */
-#ifndef STP_NCCL_TEXT_H
-#define STP_NCCL_TEXT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -197,5 +196,3 @@ enum stp_status stp_nccl_text_add(const char *text, size_t len, int coll,
                                   const struct stp_arm *arm,
                                   struct stp_dataset *data,
                                   struct stp_error *err);
-
-#endif /* STP_NCCL_TEXT_H */

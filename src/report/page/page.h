@@ -2,8 +2,7 @@
  *
  * The page depends on its files alone: the same files give the same bytes.  It
  * is one file that needs no network, and names no path and no date. */
-#ifndef STP_PAGE_H
-#define STP_PAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -70,5 +69,3 @@ struct stp_page_found {
 enum stp_status stp_page_find(const char *const *paths, size_t n,
                               struct stp_page_found *found_ret,
                               struct stp_error *err);
-
-#endif /* STP_PAGE_H */

@@ -1,7 +1,6 @@
 /* page_data.h - the files that a page is made from, as rows of one size each,
  * and what it says of them */
-#ifndef STP_PAGE_DATA_H
-#define STP_PAGE_DATA_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -181,5 +180,3 @@ enum stp_status stp_page_view(const struct stp_page_data *data,
 /* Writes the filled template to 'fp'.  Absent names leave nothing.  The
  * template is part of the program: its tags must be complete. */
 void stp_page_fill(const char *html, const cJSON *values, FILE *fp);
-
-#endif /* STP_PAGE_DATA_H */

@@ -1,7 +1,6 @@
 /* diagnosis.h - the findings of `steptune doctor`: symptoms, each with its
  * reason and its remedy */
-#ifndef STP_DIAGNOSIS_H
-#define STP_DIAGNOSIS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -49,5 +48,3 @@ size_t stp_count_symptoms(const struct stp_diagnosis *diagnosis,
 enum stp_status stp_print_diagnosis(const struct stp_diagnosis *diagnosis,
                                     bool is_json, FILE *fp,
                                     struct stp_error *err);
-
-#endif /* STP_DIAGNOSIS_H */

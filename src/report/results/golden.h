@@ -1,6 +1,5 @@
 /* golden.h - a plugin's decisions as a file, and their changes since */
-#ifndef STP_GOLDEN_H
-#define STP_GOLDEN_H
+#pragma once
 
 #include <stdio.h>
 
@@ -39,5 +38,3 @@ void stp_golden_change_free(struct stp_golden_change *change);
 enum stp_status stp_print_golden_change(const struct stp_golden_change *change,
                                         const char *path, bool is_json,
                                         FILE *fp, struct stp_error *err);
-
-#endif /* STP_GOLDEN_H */

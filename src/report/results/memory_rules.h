@@ -1,6 +1,5 @@
 /* memory_rules.h - what to register or to stage, from measurements */
-#ifndef STP_MEMORY_RULES_H
-#define STP_MEMORY_RULES_H
+#pragma once
 
 #include "report/memory_file.h"
 
@@ -88,5 +87,3 @@ enum stp_status stp_print_choices(const struct stp_memory_situations *stages,
 enum stp_status
 stp_print_memory_rules_json(const struct stp_memory_table *table, FILE *fp,
                             struct stp_error *err);
-
-#endif /* STP_MEMORY_RULES_H */

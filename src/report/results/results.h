@@ -1,7 +1,6 @@
 /* results.h - sweeps, verdicts, rules, explanations and more, as text tables
  * and as JSON */
-#ifndef STP_RESULTS_H
-#define STP_RESULTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -209,5 +208,3 @@ struct stp_check_count {
 };
 struct stp_check_count stp_count_findings(const struct stp_findings *findings,
                                           bool fixed);
-
-#endif /* STP_RESULTS_H */

@@ -1,7 +1,6 @@
 /* tune_report.h - the text report that `steptune tune` writes next to its
  * policy */
-#ifndef STP_TUNE_REPORT_H
-#define STP_TUNE_REPORT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -82,5 +81,3 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *report,
 /* Both policies and their verdicts as one object. */
 enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,
                                       FILE *fp, struct stp_error *err);
-
-#endif /* STP_TUNE_REPORT_H */

@@ -5,8 +5,7 @@
  * or a collective ("cat": "compute" or "communication"), or a stream's part of
  * a range of a step ("range"), which encloses those.  "ts" and "dur" are in
  * microseconds of the engine's clock.  "otherData" has the machine. */
-#ifndef STP_TRACE_JSON_H
-#define STP_TRACE_JSON_H
+#pragma once
 
 #include "device/engine.h"
 
@@ -16,5 +15,3 @@
 enum stp_status stp_trace_save(const struct stp_spans *spans,
                                const struct stp_device_info *info,
                                const char *folder, struct stp_error *err);
-
-#endif /* STP_TRACE_JSON_H */

@@ -15,8 +15,7 @@
  * learning rate and seed that most runs have.  A bar is the mean over the
  * epochs of all runs alike, with Student's 95 percent interval of the mean;
  * bars begin at 0. */
-#ifndef STP_TRAIN_CHARTS_H
-#define STP_TRAIN_CHARTS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -75,5 +74,3 @@ enum stp_status stp_train_charts_print_json(
 
 /* Whether the file at 'path' begins as results of training do. */
 bool stp_train_results_begin(const char *path);
-
-#endif /* STP_TRAIN_CHARTS_H */

@@ -16,8 +16,7 @@
  * use_amp is precision "amp".  Its modes are single_gpu, dp_naive,
  * dp_interleaved and ddp_builtin for our single, naive, interleaved and
  * bucketed; sharded is not among them. */
-#ifndef STP_TRAIN_JSON_H
-#define STP_TRAIN_JSON_H
+#pragma once
 
 #include <stdio.h>
 
@@ -79,5 +78,3 @@ enum stp_status stp_train_read(const char *path,
 enum stp_status stp_train_read_json(const char *text, size_t len,
                                     struct stp_train_runs *runs_ret,
                                     struct stp_error *err);
-
-#endif /* STP_TRAIN_JSON_H */

@@ -3,8 +3,7 @@
  *
  * A point has a row and a column, which make a panel, an x and a series: each
  * is the number of a level, a value of the property that is compared there. */
-#ifndef STP_TRAIN_POINTS_H
-#define STP_TRAIN_POINTS_H
+#pragma once
 
 #include "report/training/train_results.h"
 
@@ -119,5 +118,3 @@ struct stp_train_point *stp_train_point_at(const struct stp_train_points *p,
                                            size_t series);
 
 void stp_train_points_free(struct stp_train_points *points);
-
-#endif /* STP_TRAIN_POINTS_H */

@@ -2,8 +2,7 @@
  *
  * Plain numbers and words, with no tie to models or engines: for tables and
  * charts, and for a matrix that is resumed. */
-#ifndef STP_TRAIN_RESULTS_H
-#define STP_TRAIN_RESULTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -101,5 +100,3 @@ bool stp_train_is_mixed(const struct stp_train_run *run);
  * runs on one GPU of the same model, with the same size, precision, gradients,
  * batch and ga. */
 void stp_train_derive(struct stp_train_runs *runs);
-
-#endif /* STP_TRAIN_RESULTS_H */

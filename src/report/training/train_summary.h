@@ -1,6 +1,5 @@
 /* train_summary.h - tables of training runs */
-#ifndef STP_TRAIN_SUMMARY_H
-#define STP_TRAIN_SUMMARY_H
+#pragma once
 
 #include <stdio.h>
 
@@ -18,5 +17,3 @@ enum stp_status stp_train_print_summary(const struct stp_train_runs *runs,
 /* Prints a table for each model of GPU, below its name and its machine. */
 enum stp_status stp_train_print_models(const struct stp_train_runs *runs,
                                        FILE *fp, struct stp_error *err);
-
-#endif /* STP_TRAIN_SUMMARY_H */
