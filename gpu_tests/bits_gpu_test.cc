@@ -74,6 +74,7 @@ class Bits : public DeviceFixture
         plan.sizes = &sizes;
         plan.arms = &arms;
         plan.rounds = plan.iters = plan.check = 1;
+        plan.bits_max = UINT64_MAX;
         plan.type = type;
         plan.op = STP_OP_SUM;
         plan.auto_places = plan.arm_places = STP_OUT_OF_PLACE;

@@ -155,13 +155,16 @@ static void sweep_check_arm(struct sweep *s, const struct stp_collective *what,
     const int types[MAX_TYPES] = {what->type, STP_TYPE_F32, STP_TYPE_BF16,
                                   STP_TYPE_F16, STP_TYPE_F64};
     const unsigned n_seeds = stp_pattern_n_seeds(s->info.n_ranks);
-    const bool compares = s->plan->arms->n > 1 && stp_coll_reduces(what->coll);
+    const bool reduces = stp_coll_reduces(what->coll);
+    const bool compares =
+        s->plan->arms->n > 1 && reduces && what->n_bytes <= s->plan->bits_max;
     struct stp_collective sum = *what;
 
     lane->bits = lane->ran.bits; /* recorded */
     if (!s->info.has_data || s->plan->check == 0)
         return;
-    lane->bits = STP_BITS_SAME;
+    lane->bits = compares || !reduces || lane == s->lanes ? STP_BITS_SAME
+                                                          : STP_BITS_UNKNOWN;
     for (unsigned i = 0; i < s->plan->check; i++)
         sweep_check_once(s, what, i, false, i > 0 ? NULL : &s->checked_bits,
                          lane);

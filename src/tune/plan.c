@@ -133,6 +133,7 @@ enum stp_status stp_plan_measurements(const struct stp_device_facts *known,
                  : info->is_live ? LIVE_ITERS
                                  : DEFAULT_ITERS,
         .turn_us = info->is_live && m->iters == 0 ? LIVE_TURN_US : 0,
+        .bits_max = UINT64_MAX,
         .rotate = info->is_live,
         .wake = info->is_live,
         .type = m->n_types > 0  ? m->types[0]

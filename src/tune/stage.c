@@ -1,4 +1,6 @@
 /* stage.c - staged buffers in CUDA graphs, where no launch is in their time */
+#include <string.h>
+
 #include "store/clock.h"
 #include "tune/stages.h"
 #include "tune/trial.h"
@@ -34,6 +36,10 @@ static enum stp_status stage_measure(const struct stp_tune_job *job,
         if (stp_setups[i].memory == STP_MEMORY_STAGE)
             status =
                 stp_arms_add_setups(&arms, known.info.setups & 1u << i, err);
+    if (measure.n_colls == 0) {
+        measure.n_colls = STP_N_TRAINED_COLLS;
+        memcpy(measure.colls, stp_trained_colls, sizeof(stp_trained_colls));
+    }
     if (measure.n_bytes == 0 && measure.begin < FIRST_BYTES)
         measure.begin = FIRST_BYTES;
     if (measure.n_bytes == 0 && (measure.end == 0 || measure.end > LAST_BYTES))
@@ -43,6 +49,7 @@ static enum stp_status stage_measure(const struct stp_tune_job *job,
         return status;
     status = stp_plan_measurements(&known, &measure, &arms, &grid, err);
     grid.plan.check = 1;
+    grid.plan.bits_max = plan->same_bits ? UINT64_MAX : 0;
     grid.plan.graph = 1;
     grid.plan.iters = GRAPH_CALLS;
     grid.plan.turn_us = 0;

@@ -7,6 +7,10 @@
 #include "tune/settings.h"
 #include "tune/tune.h"
 
+/* The collectives of data-parallel training, where none are asked for. */
+enum { STP_N_TRAINED_COLLS = 3 };
+extern const int stp_trained_colls[STP_N_TRAINED_COLLS]; /* ncclFunc_t */
+
 /* The host and the files of a run. */
 struct stp_tune_job {
     const struct stp_tune_host *host;

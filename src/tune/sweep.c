@@ -7,10 +7,15 @@
 
 enum {
     GRID_FACTOR = 4,
-    GRID_ROUNDS = 3, /* on a machine of unlimited rounds */
-    MOST_ROUNDS = 8, /* where they would decide something */
-    MAX_WAVES = 16,  /* of refinement; each halves the gap between sizes */
+    GRID_ROUNDS = 3,     /* on a machine of unlimited rounds */
+    MOST_ROUNDS = 8,     /* where they would decide something */
+    MAX_WAVES = 16,      /* of refinement; each halves the gap between sizes */
+    BITS_MAX = 16 << 20, /* bytes: above, comparing bits takes longer than all
+                            else, and is left to --bits same */
 };
+
+const int stp_trained_colls[STP_N_TRAINED_COLLS] = {
+    ncclFuncAllGather, ncclFuncReduceScatter, ncclFuncAllReduce};
 
 struct sweep {
     const struct stp_tune_pass *pass;
@@ -47,6 +52,7 @@ static enum stp_status sweep_measure(struct sweep *s, int coll,
     plan.sizes = &one;
     plan.arms = arms;
     plan.check = 1;
+    plan.bits_max = s->same_bits ? UINT64_MAX : BITS_MAX;
     status = stp_sweep_run(s->pass->device, &plan, NULL, NULL, s->data, err);
     s->plan.plan.wake = false;
     return status == STP_OK ? stp_tune_state_save(s->pass->state, false, err)
@@ -61,8 +67,7 @@ static enum stp_status sweep_make_grid(struct sweep *s,
                                        struct stp_measure_options measure,
                                        double min_gain, struct stp_error *err)
 {
-    static const int trained[] = {ncclFuncAllGather, ncclFuncReduceScatter,
-                                  ncclFuncAllReduce};
+    const int *trained = stp_trained_colls;
     const struct stp_device_facts *known = &s->pass->known;
     const struct stp_device_info *info = &known->info;
     const unsigned n_asked = measure.n_colls;
@@ -81,8 +86,7 @@ static enum stp_status sweep_make_grid(struct sweep *s,
                             "%s was not timed on machine '%s'; a model is no "
                             "ground for a policy",
                             stp_coll_name(measure.colls[i]), info->machine);
-    for (size_t i = 0; n_asked == 0 && i < sizeof(trained) / sizeof(*trained);
-         i++)
+    for (size_t i = 0; n_asked == 0 && i < STP_N_TRAINED_COLLS; i++)
         if (info->is_live || known->sizes[trained[i]].n > 0)
             measure.colls[measure.n_colls++] = trained[i];
         else

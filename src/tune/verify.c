@@ -220,6 +220,7 @@ static enum stp_status verify_try_sizes(struct verify *v,
                 stp_setting_rounds(info, plan->measure.rounds, plan->min_gain);
             of_size.check = stp_derived_find(&v->policy->derived, coll,
                                              info->n_ranks, n_bytes) != NULL;
+            of_size.bits_max = plan->same_bits ? UINT64_MAX : 0;
             if (!stp_tune_has(tried, &alone, info->n_ranks))
                 STP_THEN(status, stp_sweep_run(v->device, &of_size, NULL, NULL,
                                                tried, err));

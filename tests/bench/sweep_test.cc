@@ -232,6 +232,7 @@ TEST_F(Sweep, EveryArmIsCheckedOnceInEachOfItsPlaces)
     stp_arms_parse("tree/ll", &arms_, nullptr);
     sizes_.n = 1;
     plan_.check = 1;
+    plan_.bits_max = UINT64_MAX;
     plan_.auto_places = STP_OUT_OF_PLACE | STP_IN_PLACE;
 
     ASSERT_EQ(STP_OK, Run());
@@ -255,6 +256,24 @@ TEST_F(Sweep, EveryArmIsCheckedOnceInEachOfItsPlaces)
         EXPECT_EQ(7, data_.rows[i].n_wrong);
 }
 
+TEST_F(Sweep, ComparesNoBitsOfMessagesThatAreTooLargeForIt)
+{
+    sizes_ = {{64, 128}, 2};
+    plan_.check = 1;
+    plan_.bits_max = 64;
+    fake_.bits = [](const stp_arm &, const stp_pattern &) { return 1; };
+
+    ASSERT_EQ(STP_OK, Run());
+
+    EXPECT_EQ(3u * (1 + 4 * 7) + 3, fake_.seeds.size());
+    for (size_t i = 0; i < data_.n_rows; i++)
+        if (data_.rows[i].arm.kind != STP_ARM_AUTO) {
+            EXPECT_EQ(data_.rows[i].n_bytes > 64 ? STP_BITS_UNKNOWN
+                                                 : STP_BITS_SAME,
+                      data_.rows[i].bits);
+        }
+}
+
 // As nccl-tests' -c: so many iterations, each with data of its own.
 TEST_F(Sweep, AsManyIterationsAreCheckedAsTheTestsAskFor)
 {
@@ -266,6 +285,7 @@ TEST_F(Sweep, AsManyIterationsAreCheckedAsTheTestsAskFor)
         fake_.seeds.clear();
         stp_dataset_free(&data_);
         plan_.check = n;
+        plan_.bits_max = UINT64_MAX;
 
         ASSERT_EQ(STP_OK, Run());
 
@@ -307,6 +327,7 @@ TEST_F(Sweep, ComparesTheBitsOfEachArmWithThoseOfNcclsOwnChoice)
     };
     sizes_.size[0] = 32;
     plan_.check = 1;
+    plan_.bits_max = UINT64_MAX;
     plan_.seed = 5;
     plan_.auto_places = STP_OUT_OF_PLACE | STP_IN_PLACE;
 
