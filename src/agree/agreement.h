@@ -80,7 +80,7 @@ struct stp_agreement {
     bool proposes;       /* this rank takes part in proposals */
     bool observes;       /* it is the observer */
     bool compares_hosts; /* a thread must call compare_hosts() */
-    int n_shares;        /* further threads that hold it */
+    int n_shares;        /* further threads that hold it, and leave it */
 };
 
 /* Callable from any thread, but for one handle's next_epoch(), which one thread
@@ -149,10 +149,6 @@ extern const struct stp_agreement_ops stp_agreement_shm;
 enum stp_status stp_agreement_join(const struct stp_agreement_rank *rank,
                                    struct stp_agreement **agreement_ret,
                                    struct stp_error *err);
-
-/* One more thread holds the handle, and gives it back likewise: the rank does
- * not wait for it. */
-struct stp_agreement *stp_agreement_share(struct stp_agreement *agreement);
 
 /* NULL is allowed and does nothing. */
 void stp_agreement_leave(struct stp_agreement *agreement);

@@ -293,12 +293,6 @@ enum stp_status stp_agreement_join(const struct stp_agreement_rank *rank,
     return shm_join(&with, agreement_ret, err);
 }
 
-struct stp_agreement *stp_agreement_share(struct stp_agreement *agreement)
-{
-    __atomic_fetch_add(&agreement->n_shares, 1, __ATOMIC_RELAXED);
-    return agreement;
-}
-
 void stp_agreement_leave(struct stp_agreement *agreement)
 {
     if (agreement != NULL &&

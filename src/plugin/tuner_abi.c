@@ -156,9 +156,10 @@ static void tuner_join(struct context *ctx, const struct stp_comm_info *info,
         return;
     }
     ctx->must_compare = true;
-    if (!ctx->agreement->compares_hosts ||
-        stp_thread_start(tuner_compare_hosts,
-                         stp_agreement_share(ctx->agreement), STP_THREAD_ONCE,
+    if (!ctx->agreement->compares_hosts)
+        return;
+    ctx->agreement->n_shares = 1; /* the thread's, which is not awaited */
+    if (stp_thread_start(tuner_compare_hosts, ctx->agreement, STP_THREAD_ONCE,
                          NULL, &err) == STP_OK)
         return;
     /* Without a thread this host says only that all must step aside. */

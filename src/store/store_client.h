@@ -30,8 +30,8 @@ bool stp_client_open(struct stp_client *client,
 void stp_client_close(struct stp_client *client);
 
 /* Calls of an open client's engine, as struct stp_store_ops tells. */
-#define stp_client_set(c, ...)         ((c)->ops->set((c), __VA_ARGS__))
-#define stp_client_append(c, ...)      ((c)->ops->append((c), __VA_ARGS__))
+#define stp_client_set(c, ...)         ((c)->ops->put((c), STP_SET, __VA_ARGS__))
+#define stp_client_append(c, ...)      ((c)->ops->put((c), STP_APPEND, __VA_ARGS__))
 #define stp_client_check(c, ...)       ((c)->ops->check((c), __VA_ARGS__))
 #define stp_client_add(c, ...)         ((c)->ops->add((c), __VA_ARGS__))
 #define stp_client_delete(c, ...)      ((c)->ops->del((c), __VA_ARGS__))
@@ -46,13 +46,10 @@ struct stp_store_ops {
                  const struct stp_store_address *address);
     void (*close)(struct stp_client *client); /* also when open() failed */
 
-    /* Values have STP_STORE_MAX_VALUE bytes at most. */
-    bool (*set)(struct stp_client *client, const char *key, const void *value,
-                size_t size);
-
-    /* Adds bytes to the value, which is empty if there is none; atomic. */
-    bool (*append)(struct stp_client *client, const char *key,
-                   const void *value, size_t size);
+    /* STP_SET gives a value, of STP_STORE_MAX_VALUE bytes at most, and
+     * STP_APPEND adds to one, which is empty if there is none; atomic. */
+    bool (*put)(struct stp_client *client, enum stp_query query,
+                const char *key, const void *value, size_t size);
     bool (*check)(struct stp_client *client, const char *key,
                   bool *is_there_ret);
 

@@ -345,13 +345,12 @@ static void folder_close(struct stp_client *client)
     client->fd = -1;
 }
 
-static bool folder_set(struct stp_client *client, const char *key,
+static bool folder_set(struct stp_client *client, const char *name,
                        const void *value, size_t size)
 {
-    char name[NAME], temporary[NAME];
+    char temporary[NAME];
 
-    if (!folder_name(client, key, name) ||
-        !folder_write_temporary(client, name, value, size, false, temporary))
+    if (!folder_write_temporary(client, name, value, size, false, temporary))
         return false;
     if (renameat(client->fd, temporary, client->fd, name) == 0)
         return true;
@@ -377,18 +376,20 @@ static bool folder_change(struct stp_client *client, const char *name,
     return true;
 }
 
-static bool folder_append(struct stp_client *client, const char *key,
-                          const void *value, size_t size)
+static bool folder_put(struct stp_client *client, enum stp_query query,
+                       const char *key, const void *value, size_t size)
 {
     char name[NAME];
     int fd;
 
-    if (!folder_name(client, key, name) ||
-        !folder_change(client, name, value, size, false, &fd))
+    if (!folder_name(client, key, name))
         return false;
-    return fd < 0 || folder_end_write(client, fd, false,
-                                      lseek(fd, 0, SEEK_END) >= 0 &&
-                                          folder_write(fd, value, size));
+    if (query == STP_SET)
+        return folder_set(client, name, value, size);
+    return folder_change(client, name, value, size, false, &fd) &&
+           (fd < 0 || folder_end_write(client, fd, false,
+                                       lseek(fd, 0, SEEK_END) >= 0 &&
+                                           folder_write(fd, value, size)));
 }
 
 static bool folder_check(struct stp_client *client, const char *key,
@@ -492,8 +493,7 @@ static bool folder_compare_set(struct stp_client *client, const char *key,
 const struct stp_store_ops stp_store_folder = {
     .open = folder_open,
     .close = folder_close,
-    .set = folder_set,
-    .append = folder_append,
+    .put = folder_put,
     .check = folder_check,
     .add = folder_add,
     .del = folder_delete,

@@ -90,18 +90,6 @@ static bool tcp_put(struct stp_client *client, enum stp_query query,
     return tcp_send(client, query, key, more, 2);
 }
 
-static bool tcp_set(struct stp_client *client, const char *key,
-                    const void *value, size_t size)
-{
-    return tcp_put(client, STP_SET, key, value, size);
-}
-
-static bool tcp_append(struct stp_client *client, const char *key,
-                       const void *value, size_t size)
-{
-    return tcp_put(client, STP_APPEND, key, value, size);
-}
-
 static bool tcp_check(struct stp_client *client, const char *key,
                       bool *is_there_ret)
 {
@@ -159,8 +147,7 @@ static bool tcp_compare_set(struct stp_client *client, const char *key,
 const struct stp_store_ops stp_store_tcp = {
     .open = tcp_open,
     .close = tcp_close,
-    .set = tcp_set,
-    .append = tcp_append,
+    .put = tcp_put,
     .check = tcp_check,
     .add = tcp_add,
     .del = tcp_delete,
