@@ -135,12 +135,13 @@ static void grid_keep_places(const struct grid *g, struct stp_rounds *r)
 }
 
 /* Finds the rounds that were disturbed or are there already, and counts the
- * others; without memory none was. */
+ * others, or none while a whole round is shorter; without memory none was. */
 static unsigned rounds_count_good(struct stp_rounds *r)
 {
     const size_t n = r->n_lanes * r->n_run;
     struct grid g = {.n_lanes = r->n_lanes, .n_rounds = r->n_run};
     unsigned n_good = 0;
+    bool is_shorter = false;
 
     memset(r->is_disturbed, 0, sizeof(r->is_disturbed));
     if (!r->repeats || r->n_run < 3)
@@ -160,10 +161,12 @@ static unsigned rounds_count_good(struct stp_rounds *r)
     grid_reduce(&g);
     grid_mark(&g, r);
     grid_keep_places(&g, r);
+    for (unsigned k = 0; k < r->n_run; k++)
+        is_shorter |= *grid_at(&g, g.n_lanes, k) < -STP_ROUNDS_SHIFT;
     free(g.left);
     for (unsigned k = 0; k < r->n_run; k++)
         n_good += !r->is_disturbed[k];
-    return n_good;
+    return is_shorter ? 0 : n_good;
 }
 
 /* ---- arms that stop, and arms that go on ---- */
@@ -293,6 +296,8 @@ bool stp_rounds_next(struct stp_rounds *r, unsigned *round_ret,
                 is_there[r->at[k]] |= !r->is_disturbed[k];
             while (is_there[at])
                 at++;
+            if (r->is_recorded && at >= r->rounds) /* all are */
+                at = *round_ret % r->rounds;
             *at_ret = at;
             for (unsigned k = 0; k < *round_ret; k++)
                 if (r->at[k] == at)

@@ -115,6 +115,21 @@ TEST_F(Rounds, RunAgainIfSomethingDisturbedThem)
          {{{0, 0}, 2.}, {{2, 0}, 3.}, {{1, 1}, 1.5}, {{3, 1}, 2.5}},
          {5, 6},
          0},
+        {"three of five",
+         {{{0, 0}, 2.},
+          {{1, 0}, 1.5},
+          {{2, 0}, 2.9},
+          {{3, 0}, 1.7},
+          {{0, 1}, 1.6},
+          {{1, 1}, 2.7},
+          {{2, 1}, 2.1},
+          {{3, 1}, 1.5},
+          {{0, 2}, 2.4},
+          {{1, 2}, 3.},
+          {{2, 2}, 1.5},
+          {{3, 2}, 2.2}},
+         {5, 6, 7},
+         0},
         {"less than noise may be", {{{3, 2}, 1.05}}, {}, 0},
         // an arm that is so by nature is measured as it is
         {"an arm again and again",
@@ -138,6 +153,8 @@ TEST_F(Rounds, RunAgainIfSomethingDisturbedThem)
         EXPECT_EQ(c.n_left, data_.n_disturbed);
         EXPECT_EQ(5u, Times(kAuto).size());
         EXPECT_EQ(5u, Times(kSym).size());
+        for (double us : Times(kAuto))
+            EXPECT_GT(101, us);
     }
 }
 
