@@ -113,8 +113,8 @@ static void grid_mark(const struct grid *g, struct stp_rounds *r)
     }
 }
 
-/* Leaves one round at each place: a recorded one that has its times again was
- * recorded so, and nothing disturbed it. */
+/* Leaves one of each recorded round: one that has its times again was recorded
+ * so, and nothing disturbed it. */
 static void grid_keep_places(const struct grid *g, struct stp_rounds *r)
 {
     for (unsigned k = 0; k < g->n_rounds; k++) {
@@ -127,7 +127,7 @@ static void grid_keep_places(const struct grid *g, struct stp_rounds *r)
                 continue;
             for (size_t i = 0; i <= g->n_lanes; i++)
                 most = fmax(most, fabs(*grid_at(g, i, j) - *grid_at(g, i, k)));
-            r->is_disturbed[j] &= !r->is_recorded || most > same_times;
+            r->is_disturbed[j] &= most > same_times;
             is_there = !r->is_disturbed[j];
         }
         r->is_disturbed[k] |= is_there;
@@ -160,7 +160,8 @@ static unsigned rounds_count_good(struct stp_rounds *r)
     }
     grid_reduce(&g);
     grid_mark(&g, r);
-    grid_keep_places(&g, r);
+    if (r->is_recorded)
+        grid_keep_places(&g, r);
     for (unsigned k = 0; k < r->n_run; k++)
         is_shorter |= *grid_at(&g, g.n_lanes, k) < -STP_ROUNDS_SHIFT;
     free(g.left);
