@@ -187,12 +187,14 @@ TEST_F(Job, EndsWithAllThatItLeftBehind)
         "100\")' &)",
     };
 
+    // What is left behind must not keep the test's own pipes open.
+    const std::string close = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-\n";
     for (const std::string command : commands) {
         SCOPED_TRACE(command);
         stp_job job{};
         job.output = output_.c_str();
 
-        EXPECT_EQ("3", Run((command + "\nuntil [ -s " + output_ +
+        EXPECT_EQ("3", Run((close + command + "\nuntil [ -s " + output_ +
                             " ]; do sleep 0.01; done; exit 3")
                                .c_str(),
                            job));
