@@ -111,35 +111,28 @@ static bool around_copy(const struct copy *copy, cudaStream_t stream)
     return cuda->copy_rows(&rows, stream) == 0;
 }
 
-/* Both return false if CUDA refuses what a staged call needs.  For others that
- * is no matter: NCCL goes on as it would alone. */
-static bool around_begin(const struct around *a)
-{
-    bool is_pushed, is_done;
-
-    if (!stp_comm_enter(a->c, &is_pushed))
-        return !a->is_staged;
-    is_done = stp_order_wait(&a->c->memory->order, &stp_stage()->cuda,
-                             &a->capture, a->stream) &&
-              around_copy(&a->in, a->stream);
-    stp_comm_leave(is_pushed);
-    return is_done || !a->is_staged;
-}
-
-static bool around_end(const struct around *a)
+/* Performs what stands before the kernel, or behind it.  False if CUDA refuses
+ * what a staged call needs; for others that is no matter: NCCL goes on as it
+ * would alone. */
+static bool around_perform(const struct around *a, bool is_behind)
 {
     const struct stp_real_cuda *cuda = &stp_stage()->cuda;
     struct stp_order *order = &a->c->memory->order;
-    bool is_pushed, is_done;
+    const CUcontext context = a->c->memory->context;
+    CUcontext now = NULL;
+    bool is_done;
+    const bool is_other = cuda->ctx_get_current(&now) == 0 && now != context;
 
-    if (!stp_comm_enter(a->c, &is_pushed))
+    if (is_other && cuda->ctx_push(context) != 0)
         return !a->is_staged;
-    /* Other calls of the group may stand in between. */
-    is_done = (group == NULL || group->n_calls < 2 ||
+    /* Other calls of the group may stand between the kernel and this. */
+    is_done = ((is_behind && (group == NULL || group->n_calls < 2)) ||
                stp_order_wait(order, cuda, &a->capture, a->stream)) &&
-              around_copy(&a->out, a->stream);
-    is_done &= stp_order_add(order, cuda, &a->capture, a->stream);
-    stp_comm_leave(is_pushed);
+              around_copy(is_behind ? &a->out : &a->in, a->stream);
+    if (is_behind)
+        is_done &= stp_order_add(order, cuda, &a->capture, a->stream);
+    if (is_other)
+        cuda->ctx_pop(&now);
     return is_done || !a->is_staged;
 }
 
@@ -162,17 +155,24 @@ static bool around_keep(const struct around *a)
     return true;
 }
 
+/* Whether the order has to know of the communicator's plain calls. */
+static bool around_keeps_order(const struct stp_comm *c)
+{
+    return c->memory != NULL && c->memory->order.is_begun;
+}
+
 /* Performs a call of NCCL on a stream: NCCL, in an expression, within what
  * stands around it. */
 #define AROUND(a, result, expression)                                          \
     do {                                                                       \
-        if ((a)->c->memory == NULL)                                            \
+        if (!around_keeps_order((a)->c))                                       \
             (result) = (expression);                                           \
         else if (group != NULL)                                                \
             (result) = around_keep(a) ? (expression) : ncclSystemError;        \
-        else if (!around_begin(a))                                             \
+        else if (!around_perform(a, false))                                    \
             (result) = ncclUnhandledCudaError;                                 \
-        else if (((result) = (expression)) == ncclSuccess && !around_end(a))   \
+        else if (((result) = (expression)) == ncclSuccess &&                   \
+                 !around_perform(a, true))                                     \
             (result) = ncclUnhandledCudaError;                                 \
     } while (0)
 
@@ -185,7 +185,7 @@ static bool around_keep(const struct around *a)
                                                                                \
         if (a.c == NULL)                                                       \
             return CALL_LIST(name, arguments);                                 \
-        if (a.c->memory != NULL)                                               \
+        if (around_keeps_order(a.c))                                           \
             stp_capture_read(&a.capture, &stp_stage()->cuda, stream);          \
         AROUND(&a, result, CALL_LIST(name, arguments));                        \
         stp_comm_release(a.c);                                                 \
@@ -313,6 +313,7 @@ static ncclResult_t collective_run_staged(const struct collective *k,
         a->out.to = NULL;
     }
     a->is_staged = true;
+    c->memory->order.is_begun = true;
     AROUND(a, result,
            collective_run(&staged, plan->twin->comm, staged.send, staged.recv));
     if (group != NULL)
@@ -320,40 +321,31 @@ static ncclResult_t collective_run_staged(const struct collective *k,
     return result;
 }
 
-/* The collective of a communicator that the library knows. */
-static ncclResult_t collective_call(const struct collective *k,
-                                    struct stp_comm *c)
+static ncclResult_t collective_stage(const struct collective *k)
 {
     const size_t size =
         0 <= k->type && k->type < STP_N_TYPES ? stp_type_size(k->type) : 0;
     const uint64_t part = k->count * size; /* as the call has it */
     struct plan plan = {.twin = NULL};
-    struct around a = {.c = c, .stream = k->stream};
+    struct around a = {.c = call_find(k->comm), .stream = k->stream};
     enum stp_plain why;
     ncclResult_t result;
 
     /* NCCL, too, asks what the stream is captured into, and fails as this. */
-    if (!stp_capture_read(&a.capture, &stp_stage()->cuda, k->stream))
+    if (a.c == NULL ||
+        !stp_capture_read(&a.capture, &stp_stage()->cuda, k->stream)) {
+        stp_comm_release(a.c);
         return collective_run(k, k->comm, k->send, k->recv);
-    why = collective_decide(k, c, part, a.capture.id != 0, &plan);
-    stp_tally_count(k->coll, k->type, part * collective_parts(k, c),
+    }
+    why = collective_decide(k, a.c, part, a.capture.id != 0, &plan);
+    stp_tally_count(k->coll, k->type, part * collective_parts(k, a.c),
                     why == STP_STAGED ? plan.twin->min_ctas : 0, why,
                     a.capture.id != 0);
     if (why == STP_STAGED)
-        return collective_run_staged(k, &a, part, size, &plan);
-    AROUND(&a, result, collective_run(k, k->comm, k->send, k->recv));
-    return result;
-}
-
-static ncclResult_t collective_stage(const struct collective *k)
-{
-    struct stp_comm *c = call_find(k->comm);
-    ncclResult_t result;
-
-    if (c == NULL)
-        return collective_run(k, k->comm, k->send, k->recv);
-    result = collective_call(k, c);
-    stp_comm_release(c);
+        result = collective_run_staged(k, &a, part, size, &plan);
+    else
+        AROUND(&a, result, collective_run(k, k->comm, k->send, k->recv));
+    stp_comm_release(a.c);
     return result;
 }
 
@@ -392,7 +384,8 @@ static ncclResult_t group_leave(ncclResult_t result, bool is_run)
     if (g == NULL || n_inside > 0 || --g->depth > 0)
         return result;
     for (size_t i = 0; i < g->n_calls; i++)
-        if (is_run && result == ncclSuccess && !around_end(&g->calls[i]))
+        if (is_run && result == ncclSuccess &&
+            !around_perform(&g->calls[i], true))
             result = ncclUnhandledCudaError;
     group = NULL;
     for (size_t i = 0; i < g->n_calls; i++) {
@@ -435,7 +428,7 @@ EXPORTED ncclResult_t ncclGroupEnd(void)
     ncclResult_t result;
 
     for (size_t i = 0; is_outermost && i < group->n_calls; i++)
-        is_begun &= around_begin(&group->calls[i]);
+        is_begun &= around_perform(&group->calls[i], false);
     result = CALL(ncclGroupEnd);
     return group_leave(is_begun ? result : ncclUnhandledCudaError, is_begun);
 }
@@ -582,10 +575,13 @@ static void end_leave(struct stp_comm *c)
 }
 
 /* Stops staging, for good. */
-static void end_staging(struct stp_comm *c, enum stp_plain why)
+static void end_staging(ncclComm_t comm, enum stp_plain why)
 {
-    if (c->why == STP_STAGED)
+    struct stp_comm *c = call_find(comm);
+
+    if (c != NULL && c->why == STP_STAGED)
         c->why = why;
+    stp_comm_release(c);
 }
 
 /* Leaves twins and memory as they are if operations are on their way: NCCL's
@@ -634,7 +630,7 @@ EXPORTED ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded,
         return CALL(ncclCommShrink, comm, excluded, n_excluded, child, config,
                     flags);
     if (is_abort) {
-        end_staging(parent, STP_PLAIN_ENDED);
+        end_staging(comm, STP_PLAIN_ENDED);
         end_leave_busy(parent);
         CALL(ncclGroupStart);
         end_twins(parent, stp_stage()->nccl.ncclCommAbort);
@@ -655,8 +651,7 @@ EXPORTED ncclResult_t ncclCommFinalize(ncclComm_t comm)
     struct stp_comm *c = call_find(comm);
 
     end_twins(c, stp_stage()->nccl.ncclCommFinalize);
-    if (c != NULL)
-        end_staging(c, STP_PLAIN_ENDED);
+    end_staging(comm, STP_PLAIN_ENDED);
     stp_comm_release(c);
     return CALL(ncclCommFinalize, comm);
 }
@@ -717,7 +712,7 @@ EXPORTED ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 
     if (c == NULL)
         return CALL(ncclCommRevoke, comm, flags);
-    end_staging(c, STP_PLAIN_ENDED);
+    end_staging(comm, STP_PLAIN_ENDED);
     end_leave_busy(c);
     CALL(ncclGroupStart);
     for (int t = 0; t < c->n_twins && !c->is_left; t++)
@@ -729,11 +724,7 @@ EXPORTED ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 
 EXPORTED ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
 {
-    struct stp_comm *c = call_find(comm);
-
-    if (c != NULL)
-        end_staging(c, STP_PLAIN_ENDED);
-    stp_comm_release(c);
+    end_staging(comm, STP_PLAIN_ENDED);
     return CALL(ncclCommSuspend, comm, flags);
 }
 
@@ -757,11 +748,7 @@ EXPORTED ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory,
                                              size_t n_bytes,
                                              ncclWindow_t *window, int flags)
 {
-    struct stp_comm *c = call_find(comm);
-
-    if (c != NULL)
-        end_staging(c, STP_PLAIN_OWN_WINDOWS);
-    stp_comm_release(c);
+    end_staging(comm, STP_PLAIN_OWN_WINDOWS);
     return CALL(ncclCommWindowRegister, comm, memory, n_bytes, window, flags);
 }
 

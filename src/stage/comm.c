@@ -76,23 +76,6 @@ void stp_comm_retain(struct stp_comm *c)
     pthread_mutex_unlock(&p->lock);
 }
 
-bool stp_comm_enter(const struct stp_comm *c, bool *is_pushed)
-{
-    const struct stp_real_cuda *cuda = &stp_stage()->cuda;
-    CUcontext now = NULL;
-
-    *is_pushed = cuda->ctx_get_current(&now) == 0 && now != c->memory->context;
-    return !*is_pushed || cuda->ctx_push(c->memory->context) == 0;
-}
-
-void stp_comm_leave(bool is_pushed)
-{
-    CUcontext popped;
-
-    if (is_pushed)
-        stp_stage()->cuda.ctx_pop(&popped);
-}
-
 /* ---- memory ---- */
 
 static void memory_free(struct stp_stage *p, struct stp_window *m)

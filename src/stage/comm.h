@@ -19,7 +19,6 @@ enum {
     STP_MAX_MESSAGE = 64 << 20, /* bytes: beyond it copies cost too much */
     STP_N_RULES = 64,           /* of a communicator, at most */
     STP_PLACE = 1024,           /* a call's place begins at a multiple */
-
 };
 
 /* Memory, and the order of operations that use it.  It outlives the
@@ -86,9 +85,5 @@ struct stp_comm *stp_comm_take(ncclComm_t comm);
  * caller's in a call; NULL: no operation of any that is or was in the process.
  */
 bool stp_comm_is_idle(const struct stp_comm *c);
-
-/* Calls with the context of the memory current; false if CUDA refuses. */
-bool stp_comm_enter(const struct stp_comm *c, bool *is_pushed);
-void stp_comm_leave(bool is_pushed);
 
 #endif /* STP_STAGE_COMM_H */

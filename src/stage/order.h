@@ -13,6 +13,23 @@
  * and a stream, are in order like any others.  (NCCL does so, too.)  So one
  * memory serves any number of graphs.
  *
+ * A plain operation shares no memory with staged ones.  It is in the order so
+ * that kernels of communicator and twin do not run at once, and wait for one
+ * another's SMs: they would be the kernels of two communicators.  The order
+ * begins with the first staged operation; plain ones before it cost no event
+ * and no node.  Two pairs are therefore in no order but that of their streams:
+ * the first staged operation and plain ones before it, and a graph captured
+ * before it that is launched later.  Ranks launch them in one order, and what
+ * is launched first never waits for what is launched later, unless for SMs:
+ * the GPU has to have room for the CTAs of both kernels, as it has to for any
+ * two communicators that a program uses on two streams.
+ *
+ * Later a plain operation on the stream of the last one waits for nothing, if
+ * no operation was ever captured, and is recorded: what follows may be on any
+ * stream.  A stream of the past cannot be recorded then, as it may be gone.  A
+ * graph of plain operations has two nodes more, however many there are: it may
+ * be launched on any stream, behind or before a staged operation on another.
+ *
  * One thread at a time may use an order, as NCCL has it for a communicator.
  */
 #ifndef STP_STAGE_ORDER_H
@@ -35,6 +52,7 @@ struct stp_order {
     CUevent done;        /* recorded behind the last operation */
     cudaStream_t stream; /* its stream, if none was captured since */
     bool has_stream;
+    bool is_begun;     /* an operation was staged */
     bool was_captured; /* some operation, ever */
     struct stp_in_capture {
         unsigned long long id;

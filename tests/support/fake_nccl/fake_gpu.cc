@@ -69,6 +69,7 @@ struct {
 
 thread_local int context = 0; // of a rank: its number and 1
 thread_local bool is_locked = false;
+thread_local uint64_t n_driver_calls = 0;
 
 struct Locked {
     bool was = is_locked;
@@ -506,6 +507,16 @@ int WaitOn(cudaStream_t stream, void *event, unsigned flags)
     return kOk;
 }
 
+uint64_t CountDriverCalls()
+{
+    return n_driver_calls;
+}
+
+size_t CountNodes(const Graph *graph)
+{
+    return graph->nodes.size();
+}
+
 void Fork(cudaStream_t from, cudaStream_t to)
 {
     Event event;
@@ -522,6 +533,7 @@ using namespace fake;
 
 EXPORTED int cuCtxGetCurrent(void **current)
 {
+    n_driver_calls++;
     *current = reinterpret_cast<void *>(static_cast<intptr_t>(context));
     return kOk;
 }
@@ -530,6 +542,7 @@ static thread_local std::vector<int> pushed;
 
 EXPORTED int cuCtxPushCurrent_v2(void *current)
 {
+    n_driver_calls++;
     pushed.push_back(context);
     context = static_cast<int>(reinterpret_cast<intptr_t>(current));
     return kOk;
@@ -537,7 +550,8 @@ EXPORTED int cuCtxPushCurrent_v2(void *current)
 
 EXPORTED int cuCtxPopCurrent_v2(void **current)
 {
-    cuCtxGetCurrent(current);
+    n_driver_calls++;
+    *current = reinterpret_cast<void *>(static_cast<intptr_t>(context));
     context = pushed.back();
     pushed.pop_back();
     return kOk;
@@ -562,6 +576,7 @@ EXPORTED int cuStreamDestroy_v2(cudaStream_t stream)
 
 EXPORTED int cuStreamWaitEvent(cudaStream_t stream, void *event, unsigned flags)
 {
+    n_driver_calls++;
     return WaitOn(stream, event, flags);
 }
 
@@ -584,6 +599,7 @@ EXPORTED int cuStreamGetCaptureInfo_v2(cudaStream_t stream, int *status,
 
 EXPORTED int cuThreadExchangeStreamCaptureMode(int *)
 {
+    n_driver_calls++;
     return kOk;
 }
 
@@ -601,11 +617,13 @@ EXPORTED int cuEventDestroy_v2(void *event)
 
 EXPORTED int cuEventRecord(void *event, cudaStream_t stream)
 {
+    n_driver_calls++;
     return RecordOn(event, stream);
 }
 
 EXPORTED int cuEventQuery(void *event)
 {
+    n_driver_calls++;
     Locked lock;
     const Event *e = static_cast<Event *>(event);
 
@@ -618,6 +636,7 @@ EXPORTED int cuGraphAddEventRecordNode(void **node, void *graph,
                                        void *const *after, size_t n_after,
                                        void *event)
 {
+    n_driver_calls++;
     Locked lock;
     Node &added = static_cast<Graph *>(graph)->nodes.emplace_back();
 
@@ -631,6 +650,7 @@ EXPORTED int cuGraphAddEventRecordNode(void **node, void *graph,
 EXPORTED int cuGraphAddDependencies(void *, void *const *from, void *const *to,
                                     size_t n)
 {
+    n_driver_calls++;
     Locked lock;
 
     for (size_t i = 0; i < n; i++) {
@@ -646,6 +666,7 @@ EXPORTED int cuGraphAddDependencies(void *, void *const *from, void *const *to,
 EXPORTED int cuGraphRemoveDependencies(void *, void *const *from,
                                        void *const *to, size_t n)
 {
+    n_driver_calls++;
     Locked lock;
 
     for (size_t i = 0; i < n; i++) {
@@ -721,6 +742,7 @@ EXPORTED int cuMemGetInfo_v2(size_t *left, size_t *all)
 EXPORTED int cuMemcpyAsync(void *to, const void *from, size_t n_bytes,
                            cudaStream_t stream)
 {
+    n_driver_calls++;
     Enqueue(stream, [=] {
         auto work = std::make_shared<CopyWork>();
 
@@ -746,6 +768,7 @@ struct Rows {
 
 EXPORTED int cuMemcpy2DAsync_v2(const Rows *rows, cudaStream_t stream)
 {
+    n_driver_calls++;
     const Rows r = *rows;
 
     if (r.from.kind != 4 || r.to.kind != 4 || r.from.pitch < r.n_bytes ||

@@ -70,6 +70,11 @@ Graph *EndCapture(cudaStream_t stream); // null: it was spoilt
 void LaunchGraph(Graph *graph, cudaStream_t stream);
 void Fork(cudaStream_t from, cudaStream_t to); // 'to' waits for 'from'
 
+// The cost of a library: its calls of the driver in this thread, but for
+// cuStreamGetCaptureInfo_v2(), and the nodes of a graph.
+uint64_t CountDriverCalls();
+size_t CountNodes(const Graph *graph);
+
 } // namespace fake
 
 #endif // FAKE_GPU_H
