@@ -17,9 +17,9 @@
  * arms: it favours nobody.  An arm that is far out by itself in more than a
  * third of the rounds is so by nature, and makes no round run again.
  *
- * Where more than half of the rounds are disturbed, no median tells; but nothing
- * makes a machine faster.  So while a round is shorter as a whole than the
- * others by STP_ROUNDS_SHIFT, rounds are added, too.
+ * Where more than half of the rounds are disturbed, no median tells; but
+ * nothing makes a machine faster.  So while a round is shorter as a whole than
+ * the others by STP_ROUNDS_SHIFT, rounds are added, too.
  *
  * A recorded round that has the same times when it runs again was recorded so,
  * and is not disturbed; no recorded round counts twice.
