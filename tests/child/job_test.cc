@@ -187,7 +187,7 @@ TEST_F(Job, EndsWithAllThatItLeftBehind)
         "100\")' &)",
     };
 
-    // What is left behind must not keep the test's own pipes open.
+    // Processes that are left behind must not keep the pipes of the test open.
     const std::string close = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-\n";
     for (const std::string command : commands) {
         SCOPED_TRACE(command);
