@@ -13,7 +13,8 @@
 // $PLUGINS (those of tests/plugins) and $LIB (ours) stand for paths, PATH leads
 // to what was built, and no other variable is set.  A comment "# needs NAME..."
 // skips a file where a module is not built, "# slow" where sanitizers make it
-// slow. STEPTUNE_UPDATE_EXPECTED=1 writes what was printed into the files.
+// slow, or impossible: they cannot be preloaded. STEPTUNE_UPDATE_EXPECTED=1
+// writes what was printed into the files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
