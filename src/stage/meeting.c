@@ -121,8 +121,8 @@ bool stp_meeting_explain(const struct stp_meeting *meeting, int vote,
     static const char *const differs[STP_N_PARTS] = {
         [STP_PART_BUILD] = "another release of libsteptune-stage.so or NCCL",
         [STP_PART_RULES] = "other rules (STEPTUNE_STAGE_FILE)",
-        [STP_PART_SETTINGS] = "other settings (STEPTUNE_STAGE_MEMORY, "
-                              "STEPTUNE_GPU, NCCL_HOSTID)",
+        [STP_PART_SETTINGS] = ("other settings (STEPTUNE_STAGE_MEMORY, "
+                               "STEPTUNE_GPU, NCCL_HOSTID)"),
     };
 
     int missing = -1;

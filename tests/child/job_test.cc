@@ -183,8 +183,8 @@ TEST_F(Job, EndsWithAllThatItLeftBehind)
         "sleep 100 & echo $!",
         "trap '' TERM HUP; sleep 100 & echo $!",
         "setsid sh -c 'echo $$; exec sleep 100' &",
-        "(setsid sh -c 'echo $$; (setsid sh -c \"echo \\$\\$; exec sleep "
-        "100\")' &)",
+        ("(setsid sh -c 'echo $$; (setsid sh -c \"echo \\$\\$; exec sleep "
+         "100\")' &)"),
     };
 
     // Processes that are left behind must not keep the pipes of the test open.

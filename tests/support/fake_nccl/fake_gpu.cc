@@ -51,7 +51,7 @@ struct Stream {
 namespace
 {
 
-struct {
+struct Gpu {
     std::mutex mutex;
     std::condition_variable changed;
     uint64_t state = 1;
@@ -65,7 +65,11 @@ struct {
     std::list<Graph> graphs;
     uint64_t n_captures = 0;
     std::map<std::pair<int, int>, Stream *> default_streams;
-} gpu;
+};
+
+// Detached aborts may still run when the process ends, so it is never
+// destroyed.
+Gpu &gpu = *new Gpu;
 
 thread_local int context = 0; // of a rank: its number and 1
 thread_local bool is_locked = false;
