@@ -271,7 +271,7 @@ static bool folder_read(struct stp_client *client, const char *name,
     size_t size = 0;
     ssize_t n = 1;
     char more;
-    int fd;
+    int fd = -1;
 
     if (!folder_open_locked(client, name, O_RDONLY, LOCK_SH, &fd))
         return false;

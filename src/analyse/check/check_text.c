@@ -133,12 +133,17 @@ static void text_add_line(struct text *text, const struct lines *lines,
                           const struct stp_finding *at, size_t n)
 {
     const struct stp_finding *end = text_find_fix(at, n, STP_FIX_END);
+    static const char bits[] = "# bits:";
     const char *s = lines->line;
 
     if (text_find_fix(at, n, STP_FIX_DROP) != NULL) {
         s += lines->rule_len;
         if (lines->rule_len == lines->len)
             return;
+        /* Behind a rule it was a comment; in a line of its own it is none. */
+        if ((size_t)(lines->next - s) >= strlen(bits) &&
+            memcmp(s, bits, strlen(bits)) == 0)
+            text_add(text, "#", 1);
     } else if (end != NULL) {
         const struct stp_field *field = lines_find_field(lines, end->field);
 

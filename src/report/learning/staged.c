@@ -83,7 +83,7 @@ static void staged_take_gain(struct stp_staged *staged,
     uint64_t n_bytes;
     double value;
 
-    if (gain == NULL || source == NULL || source < gain ||
+    if (staged->n == 0 || gain == NULL || source == NULL || source < gain ||
         source > line + len ||
         !stp_parse_u64(line + 2, strcspn(line + 2, " "), &n_bytes) ||
         !stp_parse_double(gain + strlen(before),
@@ -191,8 +191,9 @@ enum stp_status stp_print_staged(const struct stp_staged *staged, cJSON *root,
         stp_table_word(&t, "what", NULL, text);
         t = stp_table_array(t.row, "calls");
     }
-    for (const struct stp_staged_calls *c = staged->calls;
-         c < staged->calls + staged->n; c++) {
+    for (size_t i = 0; i < staged->n; i++) {
+        const struct stp_staged_calls *c = &staged->calls[i];
+
         any_gain |= !isnan(c->gain[0]);
         stp_table_row(&t);
         stp_table_word(&t, "collective", "<collective", c->collective);
