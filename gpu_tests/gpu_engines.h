@@ -1,6 +1,5 @@
 // GPUs as the ranks of this process: engines, and a device of them.
-#ifndef STP_GPU_ENGINES_H
-#define STP_GPU_ENGINES_H
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -93,5 +92,3 @@ class GpuEngines
     unsigned n_;
     stp_engines engines_{};
 };
-
-#endif // STP_GPU_ENGINES_H

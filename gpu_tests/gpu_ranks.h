@@ -1,7 +1,6 @@
 // Ranks for tests: one a GPU, or two on the only one, which NCCL 2.30 and later
 // allows with NCCL_MULTI_RANK_GPU_ENABLE=1.
-#ifndef STP_GPU_RANKS_H
-#define STP_GPU_RANKS_H
+#pragma once
 
 #include <glob.h>
 
@@ -61,5 +60,3 @@ inline std::vector<int> GpusOf(int n_ranks)
         gpus.push_back(GpuOf(rank));
     return gpus;
 }
-
-#endif // STP_GPU_RANKS_H

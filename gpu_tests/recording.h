@@ -1,7 +1,6 @@
 // Runs collectives on real GPUs in a child process, and reads from NCCL's log
 // and a recording tuner what NCCL asked and what it ran.
-#ifndef RECORDING_H
-#define RECORDING_H
+#pragma once
 
 #include <cstddef>
 #include <filesystem>
@@ -58,5 +57,3 @@ Recorded Record(int n_ranks, const std::vector<Group> &groups, bool force,
 void WriteMachine(const std::filesystem::path &dir, const Recorded &recorded);
 
 } // namespace recording
-
-#endif // RECORDING_H

@@ -1,7 +1,6 @@
 /* witness.h - a tuner in the test program that decides nothing and remembers
  * what NCCL did with it */
-#ifndef WITNESS_H
-#define WITNESS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,4 +29,3 @@ size_t witness_events(const struct witness_event **events_ret);
 #ifdef __cplusplus
 }
 #endif
-#endif /* WITNESS_H */

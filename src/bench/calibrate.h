@@ -1,8 +1,6 @@
-/*
- * calibrate.h - compute and collectives alone, and products of a wanted length
- */
-#ifndef STP_CALIBRATE_H
-#define STP_CALIBRATE_H
+/* calibrate.h - compute and collectives alone, and products of a wanted
+ * length */
+#pragma once
 
 #include "bench/traced_step.h"
 #include "bench/workload.h"
@@ -41,5 +39,3 @@ enum stp_status stp_calibrate(const struct stp_device *device,
 enum stp_status stp_calibrate_step(const struct stp_device *device,
                                    struct stp_traced_step *step, int type,
                                    struct stp_error *err);
-
-#endif /* STP_CALIBRATE_H */

@@ -1,8 +1,5 @@
-/*
- * choices.h - what NCCL is asked, and chooses, on a machine
- */
-#ifndef STP_CHOICES_H
-#define STP_CHOICES_H
+/* choices.h - what NCCL is asked, and chooses, on a machine */
+#pragma once
 
 #include "bench/sizes.h"
 #include "bench/sweep.h"
@@ -61,5 +58,3 @@ bool stp_choice_equal(const struct stp_nccl_choice *a,
                       const struct stp_nccl_choice *b);
 
 void stp_choices_free(struct stp_choices *choices);
-
-#endif /* STP_CHOICES_H */

@@ -1,5 +1,4 @@
-/*
- * iterate.h - the measuring loop of training iterations
+/* iterate.h - the measuring loop of training iterations
  *
  * Within a round every arm runs once, so that each is paired with the AUTO of
  * its own round.  One turn of an arm: 'warmup' iterations, all ranks meet,
@@ -8,10 +7,8 @@
  *
  * Before the rounds of a setting the product is chosen, by measuring, so that a
  * layer's compute takes about 'ratio' times what its collectives take as NCCL
- * chooses, each alone.
- */
-#ifndef STP_ITERATE_H
-#define STP_ITERATE_H
+ * chooses, each alone. */
+#pragma once
 
 #include "bench/measurement.h"
 #include "bench/rounds.h"
@@ -92,5 +89,3 @@ size_t stp_iterate_settings(const struct stp_device *device,
                             const struct stp_iterate_plan *plan);
 
 void stp_iterations_free(struct stp_iterations *iterations);
-
-#endif /* STP_ITERATE_H */

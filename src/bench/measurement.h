@@ -1,8 +1,5 @@
-/*
- * measurement.h - what a benchmark measured
- */
-#ifndef STP_MEASUREMENT_H
-#define STP_MEASUREMENT_H
+/* measurement.h - what a benchmark measured */
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -108,5 +105,3 @@ void stp_count_sources(const struct stp_dataset *data,
 
 /* Frees the rows, and leaves the data empty. */
 void stp_dataset_free(struct stp_dataset *data);
-
-#endif /* STP_MEASUREMENT_H */

@@ -1,5 +1,4 @@
-/*
- * rounds.h - which round comes next, and which of its arms: rounds that were
+/* rounds.h - which round comes next, and which of its arms: rounds that were
  * disturbed run again, arms that are beyond doubt stop, and arms that promise a
  * gain go on
  *
@@ -27,10 +26,8 @@
  * At most stp_rounds_spare() further rounds run for those that were disturbed,
  * and of recorded ones as many more as are planned.
  * The first that are not disturbed then count, as many as are planned: half of
- * them, and two, will do.  Where the machine has fewer, all stay.
- */
-#ifndef STP_ROUNDS_H
-#define STP_ROUNDS_H
+ * them, and two, will do.  Where the machine has fewer, all stay. */
+#pragma once
 
 #include "bench/measurement.h"
 
@@ -111,5 +108,3 @@ bool stp_rounds_has(const struct stp_rounds *rounds, const struct stp_arm *arm,
  */
 void stp_rounds_end(struct stp_rounds *rounds, double *samples,
                     size_t *n_samples);
-
-#endif /* STP_ROUNDS_H */

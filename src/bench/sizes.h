@@ -1,8 +1,5 @@
-/*
- * sizes.h - lists of message sizes
- */
-#ifndef STP_SIZES_H
-#define STP_SIZES_H
+/* sizes.h - lists of message sizes */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -47,5 +44,3 @@ enum stp_status stp_sizes_add_steps(struct stp_sizes *sizes, uint64_t begin,
 
 /* The size as far from 'a' as from 'b' on a logarithmic scale, rounded down. */
 uint64_t stp_size_between(uint64_t a, uint64_t b);
-
-#endif /* STP_SIZES_H */

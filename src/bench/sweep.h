@@ -1,5 +1,4 @@
-/*
- * sweep.h - the measuring loop: every collective, size and arm, in rounds
+/* sweep.h - the measuring loop: every collective, size and arm, in rounds
  *
  * Within a round every arm runs once at one size, so that each has an AUTO of
  * its own round to be compared with: clocks and power drift by more than most
@@ -12,8 +11,7 @@
  * run of their own after three without, which the mean is of; and the
  * percentiles are moved by what the events cost, the difference of the medians.
  */
-#ifndef STP_SWEEP_H
-#define STP_SWEEP_H
+#pragma once
 
 #include "bench/measurement.h"
 #include "bench/rounds.h"
@@ -79,5 +77,3 @@ enum stp_status stp_sweep_run(const struct stp_device *device,
 /* Sets where the data are from. */
 void stp_name_data(const struct stp_device_info *info,
                    struct stp_dataset *data);
-
-#endif /* STP_SWEEP_H */

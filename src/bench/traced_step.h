@@ -1,8 +1,5 @@
-/*
- * traced_step.h - one step of a job, as its trace has it
- */
-#ifndef STP_TRACED_STEP_H
-#define STP_TRACED_STEP_H
+/* traced_step.h - one step of a job, as its trace has it */
+#pragma once
 
 #include <stddef.h>
 
@@ -46,5 +43,3 @@ enum stp_status stp_traced_step_note_compute(const struct stp_device *device,
                                              const struct stp_traced_step *step,
                                              unsigned stream,
                                              struct stp_error *err);
-
-#endif /* STP_TRACED_STEP_H */

@@ -1,5 +1,4 @@
-/*
- * workload.h - what one training iteration does: compute and collectives
+/* workload.h - what one training iteration does: compute and collectives
  *
  * Two streams, as frameworks have them; an iteration ends when both have done
  * all of it.  A layer's work by mode:
@@ -16,10 +15,8 @@
  * Compute is one GEMM a layer, or that of training: forward through
  * all layers (a product and an elementwise kernel), then backward through them
  * (an elementwise kernel and two products).  Collectives then go with the
- * backward pass, and fsdp gathers the parameters for both passes.
- */
-#ifndef STP_WORKLOAD_H
-#define STP_WORKLOAD_H
+ * backward pass, and fsdp gathers the parameters for both passes. */
+#pragma once
 
 #include <stddef.h>
 
@@ -100,5 +97,3 @@ enum stp_status stp_workload_note(const struct stp_device *device,
                                   const struct stp_workload *work,
                                   const struct stp_collective *what,
                                   unsigned event, struct stp_error *err);
-
-#endif /* STP_WORKLOAD_H */

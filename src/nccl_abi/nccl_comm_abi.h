@@ -11,8 +11,7 @@
  * see src/stage/calls.c.
  *
  * Usable from C11 and C++17.  LP64 only. */
-#ifndef NCCL_COMM_ABI_H
-#define NCCL_COMM_ABI_H
+#pragma once
 
 #include <assert.h>
 #include <stddef.h>
@@ -213,5 +212,3 @@ NCCL_ALL_CALLS(NCCL_DECLARE)
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* NCCL_COMM_ABI_H */

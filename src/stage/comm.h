@@ -1,5 +1,4 @@
-/*
- * comm.h - what the library knows of a communicator: its twins, on which staged
+/* comm.h - what the library knows of a communicator: its twins, on which staged
  * calls run, and the memory that they are copied through
  *
  * A twin is ncclCommSplit()'s copy of the application's communicator with as
@@ -7,10 +6,8 @@
  * a first call may be captured.  The memory holds the largest message that a
  * rule names, up to STP_MAX_MESSAGE, is registered with all twins, and is
  * used from its begin on by each call (several calls of one group follow one
- * another), so that the place of a call is the same on all ranks.
- */
-#ifndef STP_STAGE_COMM_H
-#define STP_STAGE_COMM_H
+ * another), so that the place of a call is the same on all ranks. */
+#pragma once
 
 #include "stage/order.h"
 #include "stage/stage.h"
@@ -85,5 +82,3 @@ struct stp_comm *stp_comm_take(ncclComm_t comm);
  * caller's in a call; NULL: no operation of any that is or was in the process.
  */
 bool stp_comm_is_idle(const struct stp_comm *c);
-
-#endif /* STP_STAGE_COMM_H */

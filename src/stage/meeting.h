@@ -1,5 +1,4 @@
-/*
- * meeting.h - how the ranks of a communicator come to stage all or none
+/* meeting.h - how the ranks of a communicator come to stage all or none
  *
  * A rank that waits in ncclCommSplit() for one that never calls it would hang,
  * and a call that one rank stages and another does not would give wrong
@@ -8,10 +7,8 @@
  * A vote passes if all ranks said yes, and in the first one said the same of
  * themselves.  The first rank that knows the outcome, or has waited long
  * enough, writes it down, and all others read it: a rank that is late, dead or
- * elsewhere fails the vote for all, and no two ranks see different outcomes.
- */
-#ifndef STP_STAGE_MEETING_H
-#define STP_STAGE_MEETING_H
+ * elsewhere fails the vote for all, and no two ranks see different outcomes. */
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,5 +60,3 @@ bool stp_meeting_explain(const struct stp_meeting *meeting, int vote,
                          char *text, size_t size);
 
 void stp_meeting_leave(struct stp_meeting *meeting);
-
-#endif /* STP_STAGE_MEETING_H */

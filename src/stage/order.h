@@ -1,5 +1,4 @@
-/*
- * order.h - the order of a communicator's operations, with copies
+/* order.h - the order of a communicator's operations, with copies
  *
  * NCCL runs the operations of a communicator one after the other, in the order
  * of the calls, on whatever streams they are.  A staged operation is a copy, a
@@ -30,10 +29,8 @@
  * graph of plain operations has two nodes more, however many there are: it may
  * be launched on any stream, behind or before a staged operation on another.
  *
- * One thread at a time may use an order, as NCCL has it for a communicator.
- */
-#ifndef STP_STAGE_ORDER_H
-#define STP_STAGE_ORDER_H
+ * One thread at a time may use an order, as NCCL has it for a communicator. */
+#pragma once
 
 #include "stage/real.h"
 
@@ -81,5 +78,3 @@ bool stp_order_wait(struct stp_order *order, const struct stp_real_cuda *cuda,
  */
 bool stp_order_add(struct stp_order *order, const struct stp_real_cuda *cuda,
                    const struct stp_capture *capture, cudaStream_t stream);
-
-#endif /* STP_STAGE_ORDER_H */

@@ -1,5 +1,4 @@
-/*
- * real.h - the NCCL and the CUDA driver that a staging library hands calls to
+/* real.h - the NCCL and the CUDA driver that a staging library hands calls to
  *
  * Both are looked up at run time, so that the library is built without them.
  * NCCL is, in this order: the file that STEPTUNE_NCCL names; what the linker
@@ -9,10 +8,8 @@
  *
  * CUDA is the driver's libcuda.so.1: every process with GPUs has one, while
  * there may be several CUDA runtimes, or one that shows no symbols.  Its
- * functions take the same streams and events.
- */
-#ifndef STP_STAGE_REAL_H
-#define STP_STAGE_REAL_H
+ * functions take the same streams and events. */
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -120,5 +117,3 @@ bool stp_real_find_cuda(struct stp_real_cuda *cuda);
 /* Whether another library in front of NCCL takes the calls first, so that this
  * one sees them changed, or only some of them. */
 bool stp_real_is_second(const struct stp_real_nccl *nccl);
-
-#endif /* STP_STAGE_REAL_H */

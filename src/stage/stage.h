@@ -1,11 +1,9 @@
-/*
- * stage.h - what all communicators of a process share: a library in front of
+/* stage.h - what all communicators of a process share: a library in front of
  * NCCL has no other place for it than one global
  *
  * steptune-plugins(7), src/cli/man/steptune-plugins.7, lists the environment.
  */
-#ifndef STP_STAGE_H
-#define STP_STAGE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdint.h>
@@ -88,5 +86,3 @@ void stp_step_aside(bool is_warning, const char *text);
 /* Prints a sentence to standard error if NCCL_DEBUG is INFO, or WARN and it is
  * a warning. */
 void stp_say(bool is_warning, const char *fmt, ...) STP_PRINTF(2, 3);
-
-#endif /* STP_STAGE_H */

@@ -1,9 +1,6 @@
-/*
- * plan.h - from options to plans for a device: which collectives
- * and which training iterations to time, and how often
- */
-#ifndef STP_TUNE_PLAN_H
-#define STP_TUNE_PLAN_H
+/* plan.h - from options to plans for a device: which collectives
+ * and which training iterations to time, and how often */
+#pragma once
 
 #include "bench/iterate.h"
 #include "bench/sweep.h"
@@ -113,5 +110,3 @@ enum stp_status stp_plan_iterations(const struct stp_device_info *info,
 /* The largest collective that the options ask for. */
 uint64_t stp_workload_max_bytes(const struct stp_workload_options *work,
                                 bool scan);
-
-#endif /* STP_TUNE_PLAN_H */

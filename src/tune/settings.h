@@ -1,11 +1,8 @@
-/*
- * settings.h - the training iterations that decide on rules
+/* settings.h - the training iterations that decide on rules
  *
  * tune measures them, and record keeps them, so that tune on a recorded machine
- * finds them there.
- */
-#ifndef STP_TUNE_SETTINGS_H
-#define STP_TUNE_SETTINGS_H
+ * finds them there. */
+#pragma once
 
 #include "analyse/compare.h"
 #include "bench/iterate.h"
@@ -82,5 +79,3 @@ enum stp_status stp_setting_run(const struct stp_device *device,
                                 const struct stp_arms *arms,
                                 struct stp_iterations *out,
                                 struct stp_error *err);
-
-#endif /* STP_TUNE_SETTINGS_H */

@@ -1,8 +1,5 @@
-/*
- * stages.h - the stages of a run of tune, each on its own input and output
- */
-#ifndef STP_TUNE_STAGES_H
-#define STP_TUNE_STAGES_H
+/* stages.h - the stages of a run of tune, each on its own input and output */
+#pragma once
 
 #include "tune/settings.h"
 #include "tune/tune.h"
@@ -129,5 +126,3 @@ enum stp_status stp_tune_verify(const struct stp_tune_job *job,
                                 const struct stp_tune_plan *plan,
                                 struct stp_tune_result *result,
                                 struct stp_error *err);
-
-#endif /* STP_TUNE_STAGES_H */

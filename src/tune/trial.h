@@ -1,8 +1,5 @@
-/*
- * trial.h - a policy file through the real plugin, against NCCL's own choice
- */
-#ifndef STP_TRIAL_H
-#define STP_TRIAL_H
+/* trial.h - a policy file through the real plugin, against NCCL's own choice */
+#pragma once
 
 #include <stdio.h>
 
@@ -80,5 +77,3 @@ enum stp_status stp_trial_add_unseen(const struct stp_device_info *info,
                                      const char *path,
                                      struct stp_measure_plan *plan,
                                      struct stp_error *err);
-
-#endif /* STP_TRIAL_H */

@@ -1,5 +1,4 @@
-/*
- * tune.h - the whole job: measure, derive a policy, verify it
+/* tune.h - the whole job: measure, derive a policy, verify it
  *
  * A pass is one number of ranks.  Each is swept and iterated; then both
  * policies are derived of all passes, and verified in each.  Measurements are
@@ -8,10 +7,8 @@
  * The files of a run hold its name, a hash of its plan and of all its
  * measurements, and files about a policy hold the policy's hash. They replace
  * an earlier run's files once all is measured; the other files of that run are
- * removed.
- */
-#ifndef STP_TUNE_H
-#define STP_TUNE_H
+ * removed. */
+#pragma once
 
 #include "analyse/compare.h"
 #include "analyse/derive.h"
@@ -162,5 +159,3 @@ enum stp_status stp_tune_measure_steadiness(
  * tell gains of 'min_gain' from none; false if all is well. */
 bool stp_tune_warn_of_noise(const struct stp_steadiness *steadiness,
                             double min_gain, char text[STP_ERROR_TEXT]);
-
-#endif /* STP_TUNE_H */

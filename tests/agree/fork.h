@@ -1,6 +1,5 @@
 // fork() for tests that kill their children.
-#ifndef STP_TESTS_FORK_H
-#define STP_TESTS_FORK_H
+#pragma once
 
 #include <unistd.h>
 
@@ -22,5 +21,3 @@ inline pid_t Fork()
 }
 
 } // namespace fork_or_exit
-
-#endif // STP_TESTS_FORK_H

@@ -1,8 +1,7 @@
 // Sleeps that take no time: nanosleep() and clock_gettime() of a program that
 // is linked with LINKER:--wrap=nanosleep,--wrap=clock_gettime; for one source
 // of it.
-#ifndef STP_TESTS_INSTANT_SLEEPS_H
-#define STP_TESTS_INSTANT_SLEEPS_H
+#pragma once
 
 #include <cstdint>
 #include <ctime>
@@ -61,5 +60,3 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
     return status;
 }
 }
-
-#endif // STP_TESTS_INSTANT_SLEEPS_H

@@ -1,6 +1,5 @@
 // Hosts of a communicator, in threads of the test, that meet in its store.
-#ifndef STP_MEETING_HOSTS_H
-#define STP_MEETING_HOSTS_H
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -138,5 +137,3 @@ inline uint64_t NewId()
 }
 
 } // namespace meeting_hosts
-
-#endif // STP_MEETING_HOSTS_H

@@ -1,7 +1,6 @@
 // Ranks on one board, access by access in any order, and whether they all read
 // the decisions that they must.
-#ifndef STP_TESTS_SCHEDULES_H
-#define STP_TESTS_SCHEDULES_H
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -313,5 +312,3 @@ inline Outcome RunRandom(uint64_t seed)
 }
 
 } // namespace schedules
-
-#endif // STP_TESTS_SCHEDULES_H

@@ -1,7 +1,6 @@
 // Jobs of ranks that run as they like, as threads of processes, of which one
 // may be killed; and whether what they were told is the same.
-#ifndef STP_TESTS_STORM_JOBS_H
-#define STP_TESTS_STORM_JOBS_H
+#pragma once
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -258,5 +257,3 @@ inline Job RandomJob(uint64_t seed, uint64_t comm_id, Kind kind, bool kills)
 }
 
 } // namespace storm
-
-#endif // STP_TESTS_STORM_JOBS_H

@@ -1,6 +1,5 @@
 // A device with known times, for what measures.
-#ifndef FAKE_DEVICE_H
-#define FAKE_DEVICE_H
+#pragma once
 
 #include <cstdio>
 #include <functional>
@@ -121,5 +120,3 @@ class FakeDevice : public FakeEngine
     double now_ = 0;
     std::vector<double> events_;
 };
-
-#endif // FAKE_DEVICE_H

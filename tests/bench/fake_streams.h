@@ -1,6 +1,5 @@
 // A device with two streams and known times, for what measures iterations.
-#ifndef FAKE_STREAMS_H
-#define FAKE_STREAMS_H
+#pragma once
 
 #include <cstdio>
 #include <map>
@@ -136,5 +135,3 @@ class FakeStreams : public FakeEngine
     std::vector<stp_task> tasks_;
     std::vector<double> events_ = std::vector<double>(1000);
 };
-
-#endif // FAKE_STREAMS_H

@@ -4,8 +4,7 @@
 // instantiates both suites with INSTANTIATE_TEST_SUITE_P(Name, DeviceContract,
 // testing::ValuesIn(cases), NameOf), and EngineContract likewise.  Where ranks
 // have several processes, all of them run the same tests.
-#ifndef STP_CONTRACT_H
-#define STP_CONTRACT_H
+#pragma once
 
 #include "device/contract_fixtures.h"
 #include "device/contract_groups.h"
@@ -831,5 +830,3 @@ TEST_P(EngineContract, AgreesOnAFailure)
     }
     EXPECT_EQ(STP_OK, ops_->agree(self_, STP_OK, &err_));
 }
-
-#endif // STP_CONTRACT_H

@@ -1,7 +1,6 @@
 // Ranks that a transport opens for the contract suites, and numbers in their
 // memory.
-#ifndef STP_CONTRACT_FIXTURES_H
-#define STP_CONTRACT_FIXTURES_H
+#pragma once
 
 #include <algorithm>
 #include <cmath>
@@ -419,5 +418,3 @@ class EngineContract : public testing::TestWithParam<ContractCase>
     inline static thread_local stp_device_info info_{};
     inline static thread_local stp_error err_{};
 };
-
-#endif // STP_CONTRACT_FIXTURES_H

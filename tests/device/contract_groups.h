@@ -1,7 +1,6 @@
 // The contract of device/device.h on groups of ranks, as tests of any
 // transport.
-#ifndef STP_CONTRACT_GROUPS_H
-#define STP_CONTRACT_GROUPS_H
+#pragma once
 
 #include "device/contract_fixtures.h"
 
@@ -59,5 +58,3 @@ TEST_P(DeviceContract, RefusesGroupsThatDoNotDivideTheRanks)
     }
     ExpectWorks();
 }
-
-#endif // STP_CONTRACT_GROUPS_H

@@ -1,6 +1,5 @@
 // A device as tests call it: calls must succeed unless a test looks at them.
-#ifndef STP_DEVICE_FIXTURE_H
-#define STP_DEVICE_FIXTURE_H
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -113,5 +112,3 @@ class DeviceFixture : public testing::Test
     stp_device device_{};
     stp_error err_{};
 };
-
-#endif // STP_DEVICE_FIXTURE_H

@@ -1,6 +1,5 @@
 // Where the times of a device's last run are from.
-#ifndef SOURCE_OF_H
-#define SOURCE_OF_H
+#pragma once
 
 extern "C" {
 #include "device/device.h"
@@ -12,5 +11,3 @@ inline stp_source SourceOf(const stp_device &device)
 
     return stp_device_source(&device, &single_pass);
 }
-
-#endif // SOURCE_OF_H

@@ -1,8 +1,7 @@
 // Lets an allocation fail, in a program that is linked with STP_FAILING_MEMORY
 // (tests/CMakeLists.txt): that puts these in front of libc's for what is linked
 // in, under sanitizers as well.  For one source of a program.
-#ifndef FAILING_MEMORY_H
-#define FAILING_MEMORY_H
+#pragma once
 
 #include <cstddef>
 
@@ -51,5 +50,3 @@ char *__wrap_strdup(const char *text)
     return failing_memory::Fails() ? nullptr : __real_strdup(text);
 }
 }
-
-#endif // FAILING_MEMORY_H

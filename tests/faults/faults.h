@@ -1,13 +1,11 @@
-/*
- * faults.h - makes the n-th call of a kind that Steptune's own code does fail
+/* faults.h - makes the n-th call of a kind that Steptune's own code does fail
  *
  * A shared library that stands in front of libc: linked into a test, or named
  * by LD_PRELOAD.  A call counts if it returns into a file whose name begins
  * with "steptune" or "libnccl-tuner-steptune", or is plugin.so, or into cJSON:
  * not the test's own, mock NCCL's in it, nor those that libc does for itself.
  */
-#ifndef STP_TESTS_FAULTS_H
-#define STP_TESTS_FAULTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,5 +42,3 @@ void fault_follow(struct fault_plan *plan);
 
 /* While a thread rests, none of its calls counts: gcov's in ours. */
 void fault_rest(bool rests);
-
-#endif /* STP_TESTS_FAULTS_H */

@@ -1,6 +1,5 @@
 // The file descriptors that this process has open.
-#ifndef OPEN_FILES_H
-#define OPEN_FILES_H
+#pragma once
 
 #include <cstddef>
 #include <filesystem>
@@ -11,5 +10,3 @@ inline std::ptrdiff_t CountOpenFiles()
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
                          std::filesystem::directory_iterator());
 }
-
-#endif // OPEN_FILES_H

@@ -1,6 +1,5 @@
 // Which calls of a program to fail: all of them, or a part of them.
-#ifndef STP_TESTS_FAULTS_WALK_H
-#define STP_TESTS_FAULTS_WALK_H
+#pragma once
 
 #include <sys/mman.h>
 
@@ -130,5 +129,3 @@ inline void ReadArguments(int argc, char **argv, uint32_t all)
 }
 
 } // namespace faults
-
-#endif // STP_TESTS_FAULTS_WALK_H

@@ -1,7 +1,6 @@
 // The readers of bytes from outside, each as a function of these bytes: for
 // libFuzzer (fuzz.cc), and for a test that has only the corpora (fuzz_test.cc).
-#ifndef STP_FUZZ_H
-#define STP_FUZZ_H
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -58,5 +57,3 @@ const std::string &Folder();
 std::string WriteFile(const std::string &name, std::string_view bytes);
 
 } // namespace fuzz
-
-#endif // STP_FUZZ_H

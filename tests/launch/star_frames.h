@@ -1,6 +1,5 @@
 // Messages of a star's processes, as bytes.
-#ifndef STP_STAR_FRAMES_H
-#define STP_STAR_FRAMES_H
+#pragma once
 
 #include <cstdint>
 #include <cstdio>
@@ -47,5 +46,3 @@ inline std::string Hello(unsigned rank, unsigned size,
 }
 
 } // namespace frames
-
-#endif // STP_STAR_FRAMES_H

@@ -1,7 +1,6 @@
 // The tables of libnccl-tuner-steptune.so as NCCL looks them up, without mock
 // NCCL: what tests of the bare interface share.
-#ifndef BARE_INTERFACE_H
-#define BARE_INTERFACE_H
+#pragma once
 
 #include <dlfcn.h>
 
@@ -110,5 +109,3 @@ class BareInterface : public static_plugin::StaticPlugin
 };
 
 } // namespace bare_interface
-
-#endif // BARE_INTERFACE_H

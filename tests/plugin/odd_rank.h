@@ -1,7 +1,6 @@
 // A job whose ranks are processes with a folder and an environment each, one of
 // which differs in one thing.
-#ifndef ODD_RANK_H
-#define ODD_RANK_H
+#pragma once
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -229,5 +228,3 @@ class Job
 };
 
 } // namespace odd_rank
-
-#endif // ODD_RANK_H

@@ -1,9 +1,6 @@
-/*
- * listener_control.h - a test's control of listener.c, which exports this
- * struct
- */
-#ifndef LISTENER_CONTROL_H
-#define LISTENER_CONTROL_H
+/* listener_control.h - a test's control of listener.c, which exports this
+ * struct */
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +13,3 @@ struct listener_control {
     int *nccl_mask;   /* mask pointer of the last init */
     uintptr_t events; /* events with a handle so far */
 };
-
-#endif /* LISTENER_CONTROL_H */

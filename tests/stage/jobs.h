@@ -6,8 +6,7 @@
 // written on its stream just before, each output compared on its stream just
 // behind, and the input spoilt.  In some jobs a rank has no library, other
 // rules or too little memory, or is gone from some step on.
-#ifndef STAGE_JOBS_H
-#define STAGE_JOBS_H
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -725,5 +724,3 @@ inline storms::Outcome Run(const Libraries &libraries, uint64_t seed, Kind kind)
 }
 
 } // namespace stage_jobs
-
-#endif // STAGE_JOBS_H

@@ -1,6 +1,5 @@
 // Cases in a fixture: "== HEAD", the lines of a text, and lines "-- EXPECTED".
-#ifndef TEST_BLOCKS_H
-#define TEST_BLOCKS_H
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -28,5 +27,3 @@ inline std::vector<Block> ReadBlocks(const std::string &path)
     EXPECT_FALSE(blocks.empty()) << path;
     return blocks;
 }
-
-#endif // TEST_BLOCKS_H

@@ -1,6 +1,5 @@
 // Charts as text: gnuplot's script, its settings and its data.
-#ifndef CHARTS_H
-#define CHARTS_H
+#pragma once
 
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -124,5 +123,3 @@ inline std::string Printed(const std::string &script,
 }
 
 } // namespace charts
-
-#endif // CHARTS_H

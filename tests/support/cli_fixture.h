@@ -1,6 +1,5 @@
 // steptune as a user runs it: what the tests of the command share.
-#ifndef CLI_FIXTURE_H
-#define CLI_FIXTURE_H
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -224,4 +223,3 @@ inline std::string String(const cJSON *object, const char *key)
 }
 
 } // namespace cli
-#endif // CLI_FIXTURE_H

@@ -1,6 +1,5 @@
 // A locale whose numbers have a decimal comma.
-#ifndef COMMA_LOCALE_H
-#define COMMA_LOCALE_H
+#pragma once
 
 #include <clocale>
 #include <cstdlib>
@@ -50,5 +49,3 @@ class CommaLocale
     GTEST_SKIP()                                                               \
         << "localedef makes no locale with a decimal comma, expected "         \
            "the Debian package locales"
-
-#endif // COMMA_LOCALE_H

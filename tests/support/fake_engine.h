@@ -1,6 +1,5 @@
 // One rank whose operations a test defines, and a device of it.
-#ifndef FAKE_ENGINE_H
-#define FAKE_ENGINE_H
+#pragma once
 
 #include <cstdint>
 #include <cstdlib>
@@ -243,5 +242,3 @@ class FakeEngine
     std::vector<char> room_ = std::vector<char>(kRoom);
     stp_device device_{};
 };
-
-#endif // FAKE_ENGINE_H

@@ -1,6 +1,5 @@
 // This process and children of it as the ranks of a world.
-#ifndef STP_FORKED_RANKS_H
-#define STP_FORKED_RANKS_H
+#pragma once
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -101,5 +100,3 @@ class ForkedRanks
     stp_world world_{};
     std::vector<pid_t> children_;
 };
-
-#endif // STP_FORKED_RANKS_H

@@ -1,6 +1,5 @@
 // A test with a folder of its own.
-#ifndef IN_FOLDER_H
-#define IN_FOLDER_H
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -55,5 +54,3 @@ class InFolder : public testing::Test
     const std::filesystem::path dir_ = folder_.path();
     stp_error err_{};
 };
-
-#endif // IN_FOLDER_H

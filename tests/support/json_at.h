@@ -1,6 +1,5 @@
 // Values of JSON by their path.
-#ifndef JSON_AT_H
-#define JSON_AT_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -36,5 +35,3 @@ inline std::string TextAt(const cJSON *json,
     cJSON_free(text);
     return s.size() > 1 && s[0] == '"' ? s.substr(1, s.size() - 2) : s;
 }
-
-#endif // JSON_AT_H

@@ -1,6 +1,5 @@
 // Where ranks can live, for tests of what must hold wherever they do.
-#ifndef LAYOUTS_H
-#define LAYOUTS_H
+#pragma once
 
 #include <memory>
 #include <ostream>
@@ -43,5 +42,3 @@ inline std::string LayoutName(const testing::TestParamInfo<Layout> &test)
 {
     return test.param.name;
 }
-
-#endif // LAYOUTS_H

@@ -1,6 +1,5 @@
 // Measurements made by hand, and what they compare as.
-#ifndef MEASURED_DATA_H
-#define MEASURED_DATA_H
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -163,5 +162,3 @@ std::vector<std::string> Rules(const stp_comparisons &all,
 }
 
 } // namespace measured
-
-#endif // MEASURED_DATA_H

@@ -1,6 +1,5 @@
 // A recorded machine as a device.
-#ifndef MOCK_DEVICE_H
-#define MOCK_DEVICE_H
+#pragma once
 
 #include <string>
 
@@ -44,5 +43,3 @@ inline stp_status OpenMockDevice(const std::string &machine, uint64_t seed,
     options.graphs_file = graphs_file;
     return OpenMockDevice(machine, seed, options, device, nullptr, err);
 }
-
-#endif // MOCK_DEVICE_H

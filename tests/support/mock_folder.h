@@ -1,6 +1,5 @@
 // A temporary machine folder of a test.
-#ifndef MOCK_FOLDER_H
-#define MOCK_FOLDER_H
+#pragma once
 
 #include <cstdlib>
 #include <filesystem>
@@ -62,5 +61,3 @@ constexpr char kTimingsHeader[] =
     "mean_us,median_us,p95_us,min_us\n";
 
 } // namespace mock_test
-
-#endif // MOCK_FOLDER_H

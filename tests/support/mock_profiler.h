@@ -1,6 +1,5 @@
 // Fixtures of the tests of mock NCCL's profilers.
-#ifndef MOCK_PROFILER_TEST_H
-#define MOCK_PROFILER_TEST_H
+#pragma once
 
 #include <dlfcn.h>
 
@@ -111,5 +110,3 @@ inline mock_outcome RunOne(const Comm &comm, const mock_call &call)
 }
 
 } // namespace mock_test
-
-#endif // MOCK_PROFILER_TEST_H

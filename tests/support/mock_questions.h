@@ -1,6 +1,5 @@
 // The questions that mock NCCL asks a tuner, which changes nothing.
-#ifndef MOCK_QUESTIONS_H
-#define MOCK_QUESTIONS_H
+#pragma once
 
 #include <gmock/gmock.h>
 
@@ -57,4 +56,3 @@ struct Questions {
 };
 
 } // namespace mock_test
-#endif // MOCK_QUESTIONS_H

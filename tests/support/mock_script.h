@@ -1,6 +1,5 @@
 // A tuner whose answers are lambdas of the test.
-#ifndef MOCK_SCRIPT_H
-#define MOCK_SCRIPT_H
+#pragma once
 
 #include <functional>
 
@@ -140,5 +139,3 @@ class Scripted : public testing::Test
 };
 
 } // namespace mock_test
-
-#endif // MOCK_SCRIPT_H

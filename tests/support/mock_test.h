@@ -1,6 +1,5 @@
 // Fixtures of the tests of mock NCCL.
-#ifndef MOCK_TEST_H
-#define MOCK_TEST_H
+#pragma once
 
 #include <cstdio>
 #include <fstream>
@@ -204,5 +203,3 @@ class Log
 };
 
 } // namespace mock_test
-
-#endif // MOCK_TEST_H

@@ -1,6 +1,5 @@
 // Queries of a machine's times.
-#ifndef MOCK_TIMES_H
-#define MOCK_TIMES_H
+#pragma once
 
 #include "support/mock_test.h"
 
@@ -41,5 +40,3 @@ inline mock_time At(const Machine &machine, const mock_run &run, double round,
 }
 
 } // namespace mock_test
-
-#endif // MOCK_TIMES_H

@@ -1,7 +1,6 @@
 // Recorded machines without what was recorded of registered buffers, to which
 // tests add times of their own.
-#ifndef STP_TESTS_PLAIN_MACHINE_H
-#define STP_TESTS_PLAIN_MACHINE_H
+#pragma once
 
 #include <algorithm>
 #include <filesystem>
@@ -72,5 +71,3 @@ inline void CopyH200x2(const std::filesystem::path &to)
 }
 
 } // namespace plain_machine
-
-#endif // STP_TESTS_PLAIN_MACHINE_H

@@ -1,6 +1,5 @@
 // Helpers of the policies' tests: from a policy's text to its answers.
-#ifndef POLICY_TEXT_H
-#define POLICY_TEXT_H
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -105,5 +104,3 @@ inline std::vector<uint64_t> Breaks(const Compiled &compiled, int coll)
 }
 
 } // namespace policy_text
-
-#endif // POLICY_TEXT_H

@@ -1,6 +1,5 @@
 // Processes of a test: each does one thing and says in a string how it went.
-#ifndef STP_TESTS_PROCESSES_H
-#define STP_TESTS_PROCESSES_H
+#pragma once
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -178,5 +177,3 @@ inline void BeKilled()
 }
 
 } // namespace processes
-
-#endif // STP_TESTS_PROCESSES_H

@@ -1,6 +1,5 @@
 // Random policies, and what to ask them, for properties (rapidcheck).
-#ifndef RANDOM_POLICIES_H
-#define RANDOM_POLICIES_H
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -196,5 +195,3 @@ bool Holds(const std::string &name, const Property &property)
 }
 
 } // namespace policy_text
-
-#endif // RANDOM_POLICIES_H

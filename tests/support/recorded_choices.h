@@ -1,6 +1,5 @@
 // Mock NCCL against what a real one was recorded to do.
-#ifndef RECORDED_CHOICES_H
-#define RECORDED_CHOICES_H
+#pragma once
 
 #include <string>
 
@@ -26,5 +25,3 @@ int ExpectChoices(const std::string &folder,
 // group and expect (ALGORITHM/PROTOCOL/CHANNELS).  Returns the number of
 // groups.
 int ExpectGroups(const std::string &folder, const std::string &file);
-
-#endif // RECORDED_CHOICES_H

@@ -1,10 +1,7 @@
-/*
- * slow.h - the mark of a test that a build with sanitizers leaves out: it takes
+/* slow.h - the mark of a test that a build with sanitizers leaves out: it takes
  * minutes there, others run the same code with less, or it forks, which the
- * sanitizers' own threads and locks do not survive
- */
-#ifndef STP_TESTS_SLOW_H
-#define STP_TESTS_SLOW_H
+ * sanitizers' own threads and locks do not survive */
+#pragma once
 
 #include <cstdlib>
 
@@ -20,5 +17,3 @@ inline const bool kSkipsSlow = std::getenv("STEPTUNE_SKIP_SLOW") != nullptr;
         if (kSkipsSlow)                                                        \
             GTEST_SKIP() << "takes minutes with sanitizers, or forks";         \
     } while (0)
-
-#endif /* STP_TESTS_SLOW_H */

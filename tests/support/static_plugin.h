@@ -1,7 +1,6 @@
 // libnccl-tuner-steptune.so as a job has it: loaded by mock NCCL, set up by
 // environment variables.  What its tests share.
-#ifndef STATIC_PLUGIN_H
-#define STATIC_PLUGIN_H
+#pragma once
 
 #include <cstdint>
 #include <cstdlib>
@@ -130,5 +129,3 @@ inline bool Untouched(const mock_outcome &out)
 }
 
 } // namespace static_plugin
-
-#endif // STATIC_PLUGIN_H

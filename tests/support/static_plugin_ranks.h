@@ -1,6 +1,5 @@
 // The static plugin on all ranks of a communicator: what its tests share.
-#ifndef STATIC_PLUGIN_RANKS_H
-#define STATIC_PLUGIN_RANKS_H
+#pragma once
 
 #include <random>
 
@@ -82,5 +81,3 @@ inline constexpr char kPolicy[] =
     "broadcast,0,1M,ring,simple,-1,-1,1,-1\n";
 
 } // namespace static_plugin
-
-#endif // STATIC_PLUGIN_RANKS_H

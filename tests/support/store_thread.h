@@ -1,6 +1,5 @@
 // A store in a thread of the test, which can fail at a request.
-#ifndef STP_STORE_THREAD_H
-#define STP_STORE_THREAD_H
+#pragma once
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -315,5 +314,3 @@ class StoreThread
 };
 
 } // namespace store_thread
-
-#endif // STP_STORE_THREAD_H

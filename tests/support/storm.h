@@ -1,7 +1,6 @@
 // Storms run and count random jobs, one a seed; a fault is printed with the
 // seed of its job.
-#ifndef STP_TESTS_STORM_H
-#define STP_TESTS_STORM_H
+#pragma once
 
 #include <cinttypes>
 #include <cstdio>
@@ -61,5 +60,3 @@ bool RunAll(const char *what, uint64_t n, uint64_t seed, const Run &run,
 }
 
 } // namespace storms
-
-#endif // STP_TESTS_STORM_H

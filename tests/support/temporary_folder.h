@@ -1,6 +1,5 @@
 // A folder that nothing else uses: tests run at the same time.
-#ifndef TEMPORARY_FOLDER_H
-#define TEMPORARY_FOLDER_H
+#pragma once
 
 #include <cerrno>
 #include <cstdlib>
@@ -39,5 +38,3 @@ class TemporaryFolder
     std::string path_ =
         std::filesystem::temp_directory_path() / "steptune-test-XXXXXX";
 };
-
-#endif // TEMPORARY_FOLDER_H

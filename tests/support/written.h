@@ -1,7 +1,6 @@
 // Text written to a file as a string, the lines of a string, and texts that
 // must stay as they are.
-#ifndef WRITTEN_H
-#define WRITTEN_H
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -68,5 +67,3 @@ inline void WriteCopyist(const std::string &path)
 }
 
 } // namespace charts
-
-#endif // WRITTEN_H

@@ -1,6 +1,5 @@
 // Small trainings for tests.
-#ifndef STP_TRAIN_RUNS_H
-#define STP_TRAIN_RUNS_H
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -147,5 +146,3 @@ inline void ExpectLosses(const std::vector<double> &want,
     for (size_t i = 0; i < want.size(); i++)
         EXPECT_NEAR(want[i], got[i], tolerance * want[i]) << "step " << i + 1;
 }
-
-#endif // STP_TRAIN_RUNS_H

@@ -1,12 +1,9 @@
-/*
- * contract.h - what any tuner must do, and must not do, for a job to survive it
+/* contract.h - what any tuner must do, and must not do, for a job to survive it
  *
  * A tuner plugin of any vendor is put through a table of checks in mock NCCL.
  * Each check has a process of its own and a time limit, so that a tuner that
- * crashes or hangs fails that check and the others go on.
- */
-#ifndef STP_CONTRACT_H
-#define STP_CONTRACT_H
+ * crashes or hangs fails that check and the others go on. */
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -76,5 +73,3 @@ size_t stp_contract_count(const struct stp_contract *contract,
 
 /* "ok", "FAIL" or "skip". */
 const char *stp_contract_verdict_name(enum stp_contract_verdict verdict);
-
-#endif /* STP_CONTRACT_H */

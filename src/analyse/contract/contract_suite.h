@@ -1,9 +1,6 @@
-/*
- * contract_suite.h - the inputs of contract checks, and the functions they
- * share
- */
-#ifndef STP_CONTRACT_SUITE_H
-#define STP_CONTRACT_SUITE_H
+/* contract_suite.h - the inputs of contract checks, and the functions they
+ * share */
+#pragma once
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -307,5 +304,3 @@ enum {
 };
 extern const struct stp_contract_entry
     stp_contract_checks[STP_N_CONTRACT_CHECKS];
-
-#endif /* STP_CONTRACT_SUITE_H */

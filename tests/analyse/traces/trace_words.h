@@ -1,6 +1,5 @@
 // Traces and their parts as words, for expectations.
-#ifndef TRACE_WORDS_H
-#define TRACE_WORDS_H
+#pragma once
 
 #include <cstdio>
 #include <fstream>
@@ -139,5 +138,3 @@ inline std::string TextOf(const std::string &path)
     std::ifstream in(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
 }
-
-#endif // TRACE_WORDS_H

@@ -1,6 +1,5 @@
 // A bandit, and a job that does what it wants.
-#ifndef BANDIT_JOB_H
-#define BANDIT_JOB_H
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -169,5 +168,3 @@ inline Time Only(const Arm &arm, double us)
 }
 
 } // namespace bandit_job
-
-#endif // BANDIT_JOB_H

@@ -1,6 +1,5 @@
 // A bandit whose arms are known by earlier runs, and blocks of them.
-#ifndef BANDIT_KNOWN_H
-#define BANDIT_KNOWN_H
+#pragma once
 
 #include <vector>
 
@@ -120,5 +119,3 @@ inline stp_bandit_rules TwoArms(unsigned retest_calls, unsigned confirm_blocks)
 }
 
 } // namespace bandit_job
-
-#endif // BANDIT_KNOWN_H

@@ -1,6 +1,5 @@
 // A job whose trials run in windows of equal work, with what arms save there.
-#ifndef BANDIT_TRIALS_H
-#define BANDIT_TRIALS_H
+#pragma once
 
 #include <cmath>
 #include <deque>
@@ -173,5 +172,3 @@ struct Trials {
 };
 
 } // namespace bandit_job
-
-#endif // BANDIT_TRIALS_H

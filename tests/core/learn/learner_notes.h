@@ -1,6 +1,5 @@
 // Notes that a rank takes of a call, in the form in which a learner gets them.
-#ifndef STP_TESTS_LEARNER_NOTES_H
-#define STP_TESTS_LEARNER_NOTES_H
+#pragma once
 
 #include <cstdint>
 
@@ -28,5 +27,3 @@ inline stp_note Make(stp_note_kind kind, unsigned key, unsigned arm,
 }
 
 } // namespace learner_notes
-
-#endif // STP_TESTS_LEARNER_NOTES_H

@@ -1,6 +1,5 @@
 // Noise that is the same each time.
-#ifndef NOISE_H
-#define NOISE_H
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -18,5 +17,3 @@ inline double Noise(uint64_t seed, uint64_t i)
         sum += stp_rng_unit(seed, 4 * i + k);
     return sum * std::sqrt(3);
 }
-
-#endif // NOISE_H

@@ -1,7 +1,6 @@
 // A policy's answer by its definition: the first rule, in file order, that
 // matches and whose pair NCCL allows.
-#ifndef FIRST_RULE_H
-#define FIRST_RULE_H
+#pragma once
 
 #include <cstdint>
 #include <cstring>
@@ -106,5 +105,3 @@ inline std::vector<stp_query> Queries(int coll, uint64_t n_bytes)
 }
 
 } // namespace first_rule
-
-#endif // FIRST_RULE_H

@@ -1,6 +1,5 @@
 // A transport of one rank that does what a test tells it.
-#ifndef STP_PLANNED_TRANSPORT_H
-#define STP_PLANNED_TRANSPORT_H
+#pragma once
 
 #include <condition_variable>
 #include <cstring>
@@ -95,5 +94,3 @@ const stp_transport_ops kPlan = {
     "gloo",         "a plan",    PlanOpen,  PlanSplit,
     PlanCollective, PlanBarrier, PlanAbort, PlanClose,
 };
-
-#endif // STP_PLANNED_TRANSPORT_H

@@ -1,6 +1,5 @@
 // A recorded machine as a device with two streams: shared by its tests.
-#ifndef DEVICE_MOCK_STREAMS_H
-#define DEVICE_MOCK_STREAMS_H
+#pragma once
 
 #include <functional>
 #include <string>
@@ -115,5 +114,3 @@ class DeviceMockStreams : public DeviceFixture
 // fixtures/machines/h200x4/overlap.csv: 4 MiB beside it
 constexpr stp_gemm kSquare{2048, 2048, 2176, STP_TYPE_BF16};
 constexpr double kSquareUs = 25.5;
-
-#endif // DEVICE_MOCK_STREAMS_H

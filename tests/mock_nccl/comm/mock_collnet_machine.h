@@ -1,7 +1,6 @@
 // A machine of two nodes that can have CollNet, which needs two more graphs; of
 // GPUs of any compute capability, and CPUs of any vendor.
-#ifndef MOCK_COLLNET_MACHINE_H
-#define MOCK_COLLNET_MACHINE_H
+#pragma once
 
 #include "support/mock_folder.h"
 
@@ -34,5 +33,3 @@ inline Machine CollNetMachine(const std::string &compute_capability = "90",
 }
 
 } // namespace mock_test
-
-#endif // MOCK_COLLNET_MACHINE_H

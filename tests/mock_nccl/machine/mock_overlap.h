@@ -1,6 +1,5 @@
 // Machines with an overlap.csv, and queries of them.
-#ifndef MOCK_OVERLAP_TEST_H
-#define MOCK_OVERLAP_TEST_H
+#pragma once
 
 #include <algorithm>
 #include <sstream>
@@ -99,5 +98,3 @@ inline constexpr char kSimple4[] = "allreduce,4194304,ring,simple,0";
 inline constexpr char kSimple16[] = "allreduce,16777216,ring,simple,0";
 
 } // namespace mock_test
-
-#endif // MOCK_OVERLAP_TEST_H

@@ -1,6 +1,5 @@
 // The communicators of fixtures/cost_model/entries.csv.
-#ifndef MOCK_COST_MACHINES_H
-#define MOCK_COST_MACHINES_H
+#pragma once
 
 struct CostGraph {
     int pattern;
@@ -93,5 +92,3 @@ const CostMachine kCostMachines[] = {
         {5, 8, 90, 90, 0, 1, 5, 0, 8, false}}},
 };
 // clang-format on
-
-#endif // MOCK_COST_MACHINES_H

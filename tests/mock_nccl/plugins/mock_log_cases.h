@@ -1,7 +1,6 @@
 // Reads tuner_lines.txt and profiler_lines.txt: log lines by version and
 // setting.
-#ifndef MOCK_LOG_CASES_H
-#define MOCK_LOG_CASES_H
+#pragma once
 
 #include <algorithm>
 #include <map>
@@ -86,5 +85,3 @@ inline std::string FlagLetters(unsigned long flags)
 }
 
 } // namespace mock_test
-
-#endif // MOCK_LOG_CASES_H

@@ -1,6 +1,5 @@
 // A tuner that knows its rank, and a communicator of all ranks with it.
-#ifndef MOCK_BY_RANK_H
-#define MOCK_BY_RANK_H
+#pragma once
 
 #include <mutex>
 
@@ -96,5 +95,3 @@ class AllRanks : public testing::Test
 };
 
 } // namespace mock_test
-
-#endif // MOCK_BY_RANK_H

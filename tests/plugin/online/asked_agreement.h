@@ -1,9 +1,6 @@
-/*
- * asked_agreement.h - an agreement of one rank, which counts what it is asked
- * and gives what it is told to
- */
-#ifndef ASKED_AGREEMENT_H
-#define ASKED_AGREEMENT_H
+/* asked_agreement.h - an agreement of one rank, which counts what it is asked
+ * and gives what it is told to */
+#pragma once
 
 #include <algorithm>
 #include <vector>
@@ -80,5 +77,3 @@ inline Agreement::Agreement()
 }
 
 } // namespace asked
-
-#endif // ASKED_AGREEMENT_H

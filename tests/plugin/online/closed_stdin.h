@@ -1,9 +1,6 @@
-/*
- * closed_stdin.h - a process without standard input, as some launchers start
- * it: the next file that it opens has descriptor 0
- */
-#ifndef CLOSED_STDIN_H
-#define CLOSED_STDIN_H
+/* closed_stdin.h - a process without standard input, as some launchers start
+ * it: the next file that it opens has descriptor 0 */
+#pragma once
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -31,5 +28,3 @@ class ClosedStdin
   private:
     const int kept_;
 };
-
-#endif // CLOSED_STDIN_H

@@ -1,9 +1,6 @@
-/*
- * online_abi.h - the learning plugin by its own tables, tuner and profiler, on
- * ranks whose GPUs have clocks of their own
- */
-#ifndef ONLINE_ABI_H
-#define ONLINE_ABI_H
+/* online_abi.h - the learning plugin by its own tables, tuner and profiler, on
+ * ranks whose GPUs have clocks of their own */
+#pragma once
 
 #include <dlfcn.h>
 
@@ -285,5 +282,3 @@ class OnlineAbi : public OnlinePlugin
 };
 
 } // namespace online_plugin
-
-#endif // ONLINE_ABI_H

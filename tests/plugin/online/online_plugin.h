@@ -1,7 +1,6 @@
 // Helpers of the tests of libnccl-tuner-steptune-online.so in a job: tuner and
 // profiler in one.
-#ifndef ONLINE_PLUGIN_H
-#define ONLINE_PLUGIN_H
+#pragma once
 
 #include <fstream>
 
@@ -109,5 +108,3 @@ class OnlinePlugin : public OnAllRanks
 };
 
 } // namespace online_plugin
-
-#endif // ONLINE_PLUGIN_H

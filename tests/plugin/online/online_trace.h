@@ -1,9 +1,6 @@
-/*
- * online_trace.h - the trace that the learning plugin records, and what NCCL
- * tells its profiler, event by event
- */
-#ifndef ONLINE_TRACE_H
-#define ONLINE_TRACE_H
+/* online_trace.h - the trace that the learning plugin records, and what NCCL
+ * tells its profiler, event by event */
+#pragma once
 
 #include <string>
 #include <vector>
@@ -163,5 +160,3 @@ class OnlineTraceAbi : public OnlineAbi
 };
 
 } // namespace online_plugin
-
-#endif // ONLINE_TRACE_H

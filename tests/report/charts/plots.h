@@ -1,6 +1,5 @@
 // Curves made of CSV, for tests of what is plotted and said of them.
-#ifndef PLOTS_H
-#define PLOTS_H
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -88,4 +87,3 @@ class Curves
 };
 
 } // namespace plots
-#endif // PLOTS_H

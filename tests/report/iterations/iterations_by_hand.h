@@ -1,7 +1,6 @@
 // Iterations and their summary made by hand, for tests of what is written and
 // drawn of them.
-#ifndef ITERATIONS_BY_HAND_H
-#define ITERATIONS_BY_HAND_H
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -189,4 +188,3 @@ class IterationFolder : public InFolder
 };
 
 } // namespace by_hand
-#endif // ITERATIONS_BY_HAND_H

@@ -1,6 +1,5 @@
 // Journals made of a few words, for tests of what they come to.
-#ifndef JOURNALS_H
-#define JOURNALS_H
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -77,4 +76,3 @@ class Learning
 };
 
 } // namespace journals
-#endif // JOURNALS_H

@@ -1,6 +1,5 @@
 // Measurements that are read and written as text.
-#ifndef MEASURED_FILES_H
-#define MEASURED_FILES_H
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -51,5 +50,3 @@ class Measured : public testing::Test
     stp_dataset data_{};
     stp_error err_{};
 };
-
-#endif // MEASURED_FILES_H

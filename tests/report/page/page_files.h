@@ -1,6 +1,5 @@
 // A page, and the files that it is made from.
-#ifndef PAGE_FILES_H
-#define PAGE_FILES_H
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -127,5 +126,3 @@ inline constexpr char kStage[] =
     "allreduce,1048576,4194304,stage,16,1,4,1\n";
 
 } // namespace page
-
-#endif // PAGE_FILES_H

@@ -1,6 +1,5 @@
 // Charts of made up results of training, found and written.
-#ifndef TRAIN_CHART_CASES_H
-#define TRAIN_CHART_CASES_H
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -68,5 +67,3 @@ class Charts
 };
 
 } // namespace made_up
-
-#endif // TRAIN_CHART_CASES_H

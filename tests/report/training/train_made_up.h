@@ -1,6 +1,5 @@
 // Results of training that nobody measured: plain arithmetic, for charts.
-#ifndef TRAIN_MADE_UP_H
-#define TRAIN_MADE_UP_H
+#pragma once
 
 #include <cmath>
 #include <cstdio>
@@ -121,5 +120,3 @@ inline void AddMatrix(Runs &runs, const std::string &gpu)
 }
 
 } // namespace made_up
-
-#endif // TRAIN_MADE_UP_H

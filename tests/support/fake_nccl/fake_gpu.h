@@ -6,8 +6,7 @@
 // so on) are exported with CUDA's names and meaning; what tests do as an
 // application is declared here.  All ranks are threads of one process, each
 // with a context of its own; memory is the host's.
-#ifndef FAKE_GPU_H
-#define FAKE_GPU_H
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -76,5 +75,3 @@ uint64_t CountDriverCalls();
 size_t CountNodes(const Graph *graph);
 
 } // namespace fake
-
-#endif // FAKE_GPU_H

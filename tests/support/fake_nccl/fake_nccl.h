@@ -1,6 +1,5 @@
 // fake_nccl.h - what tests make the fake NCCL do
-#ifndef FAKE_NCCL_H
-#define FAKE_NCCL_H
+#pragma once
 
 #include <unistd.h>
 
@@ -13,5 +12,3 @@ namespace fake
 void FailNext(int n_allocations, int n_splits);
 
 } // namespace fake
-
-#endif // FAKE_NCCL_H

@@ -1,5 +1,4 @@
-/*
- * mock_job.h - a training job on all ranks of a communicator, in virtual time
+/* mock_job.h - a training job on all ranks of a communicator, in virtual time
  *
  * A job repeats a step: compute and collectives, one after the other on the
  * GPUs, with times of one recorded round for 50 successive steps. Each
@@ -11,10 +10,8 @@
  * (mock_clock_set()): that of the host when NCCL asks the tuner, and that of a
  * kernel's event when NCCL tells the profiler.
  *
- * The same options and seed give the same noise with any tuner.
- */
-#ifndef MOCK_JOB_H
-#define MOCK_JOB_H
+ * The same options and seed give the same noise with any tuner. */
+#pragma once
 
 #include "mock_ranks.h"
 
@@ -191,4 +188,3 @@ void mock_job_destroy(struct mock_job *job);
 #ifdef __cplusplus
 }
 #endif
-#endif /* MOCK_JOB_H */

@@ -1,6 +1,5 @@
 // Fixtures of the tests of jobs in virtual time.
-#ifndef MOCK_JOB_TEST_H
-#define MOCK_JOB_TEST_H
+#pragma once
 
 #include <cstdio>
 #include <ctime>
@@ -153,5 +152,3 @@ class MockJob : public testing::Test
 };
 
 } // namespace mock_test
-
-#endif // MOCK_JOB_TEST_H

@@ -1,8 +1,5 @@
-/*
- * state.h - the state of a job and its random numbers
- */
-#ifndef MOCK_JOB_STATE_H
-#define MOCK_JOB_STATE_H
+/* state.h - the state of a job and its random numbers */
+#pragma once
 
 #include <stdio.h>
 
@@ -183,5 +180,3 @@ void mock_job_stop_ranks(struct mock_job *job);
 /* Issues and launches the pass on all ranks, plans its events, and reports
  * those of the time. Fails if ranks choose differently. */
 ncclResult_t mock_job_launch(struct mock_job *job);
-
-#endif /* MOCK_JOB_STATE_H */

@@ -1,6 +1,5 @@
 // A job in virtual time, and its calls.
-#ifndef STP_TESTS_VIRTUAL_JOB_H
-#define STP_TESTS_VIRTUAL_JOB_H
+#pragma once
 
 #include <memory>
 
@@ -27,5 +26,3 @@ inline mock_job_call After(double compute_us, ncclFunc_t coll, size_t n_bytes)
 }
 
 } // namespace virtual_job
-
-#endif // STP_TESTS_VIRTUAL_JOB_H
