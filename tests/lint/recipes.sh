@@ -1,7 +1,8 @@
 #!/bin/sh
 # recipes.sh STEPTUNE - fails unless the recipes of ci/cluster have three lines to
 # change each, and those that a shell runs end with one policy and one page: with
-# stand-ins for torchrun and Slurm that start their processes here.
+# stand-ins for torchrun, Slurm and ssh that start their processes here.  Those for
+# other programs are read as far as this machine can.
 set -eu
 recipes=$(cd "$(dirname "$0")/../../ci/cluster" && pwd)
 dir=$(mktemp -d)
@@ -64,7 +65,26 @@ cat >"$dir/path/scontrol" <<'END'
 #!/bin/sh
 [ "$*" = "show hostnames here" ] && echo 127.0.0.1
 END
-chmod +x "$dir/path/torchrun" "$dir/path/srun" "$dir/path/scontrol"
+# Another machine: a shell in another folder that knows nothing of this one.
+cat >"$dir/path/ssh" <<'END'
+#!/bin/sh
+[ "$1" = -p ] || exit 2
+shift 3
+cd "$rented" && exec env -i HOME="$rented" PATH="$rented/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
+	CUDA_VISIBLE_DEVICES='' sh -c "$*" sh
+END
+# A compiler would take minutes: what was built here is what it builds there.
+mkdir -p "$dir/rented/bin"
+cat >"$dir/rented/bin/cmake" <<END
+#!/bin/sh
+grep -q '"name": "release"' CMakePresets.json || exit
+[ "\$1" != --build ] || { mkdir -p build && ln -s '$(cd "$(dirname "$1")/.." && pwd)' build/release; }
+END
+cat >"$dir/rented/bin/dpkg" <<'END'
+#!/bin/sh
+echo 'Status: install ok installed'
+END
+chmod +x "$dir"/path/* "$dir"/rented/bin/*
 export recipes nodes=2 per_node=2 first=127.0.0.1
 
 # has FOLDER - whether it has what a recipe ends with, and no second writer did.
@@ -84,4 +104,67 @@ both() {
 
 SLURM_JOB_ID=$$ SLURM_JOB_NODELIST=here out=$dir/slurm sh "$recipes/steptune.sbatch" >"$dir/log" 2>&1 &&
 	has slurm || { complain "steptune.sbatch: no policy and page"; cat "$dir/log"; }
+
+if git -C "$recipes" rev-parse HEAD >/dev/null 2>&1; then # it sends what is committed
+	(cd "$recipes/../.." && rented=$dir/rented out=$dir/from_rented sh "$recipes/rented.sh") >"$dir/log" 2>&1 &&
+		has from_rented || { complain "rented.sh: no policy and page"; cat "$dir/log"; }
+fi
+
+mkdir "$dir/python"
+cat >"$dir/python/modal.py" <<'END'
+class Image:
+    from_dockerfile = classmethod(lambda cls, path, context_dir, add_python: cls())
+    entrypoint = lambda self, words: self
+
+
+class App:
+    def __init__(self, name):
+        self.remote = []
+
+    def function(self, image, gpu, timeout):
+        return lambda f: setattr(f, "remote", lambda: {"steptune.conf": b"rules"}) or f
+
+    def local_entrypoint(self):
+        return lambda f: f
+
+
+def is_local():
+    return True
+END
+(cd "$dir/python" && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$recipes:. python3 -c 'import modal_app; modal_app.main()') >"$dir/log" 2>&1 &&
+	grep -q rules "$dir/python/steptune-modal/steptune.conf" ||
+	{ complain "modal_app.py: writes no files"; cat "$dir/log"; }
+mkdir "$dir/python/spack"
+cat >"$dir/python/spack/package.py" <<'END'
+said = []
+
+
+class CMakePackage:
+    define = define_from_variant = staticmethod(lambda *words: words)
+
+
+class CudaPackage:
+    pass
+
+
+def depends_on(what, type=None, when=None):
+    said.append(what)
+
+
+license = version = generator = lambda *words, **named: None
+END
+(cd "$dir/python" && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=. /usr/bin/python3 - "$recipes/.." <<'END') >"$dir/log" 2>&1 ||
+import re, runpy, sys, yaml
+from spack import package
+
+cmake = open(sys.argv[1] + "/../CMakeLists.txt").read()
+options = {name for name, *_ in runpy.run_path(sys.argv[1] + "/packaging/package.py")["Steptune"]().cmake_args()}
+assert options - {"BUILD_TESTING"} <= set(re.findall(r"\bSTEPTUNE_\w+", cmake)), options
+conda = yaml.safe_load(re.sub(r"{{.*}}", "compiler", open(sys.argv[1] + "/packaging/meta.yaml").read()))
+assert conda["package"]["version"] == re.search(r"project\(steptune VERSION (\S+)", cmake)[1], conda
+libraries = {re.split(r"[@ -]", name)[0] for name in package.said}
+assert {re.split(" ", name)[0] for name in conda["requirements"]["host"]} <= libraries, libraries
+list(yaml.safe_load_all(open(sys.argv[1] + "/cluster/kubernetes.yaml")))
+END
+	{ complain "../packaging: not as it should be"; cat "$dir/log"; }
 exit $bad
