@@ -129,8 +129,7 @@ static const char *const places[] = {"in", "out", NULL};
 const struct stp_option stp_workload_table[] = {
     {"mode", 0, "LIST", stp_option_word, AT(modes),
      .from_name = stp_mode_from_name, .min = STP_MODE_SEQUENTIAL,
-     .max = STP_MODE_FSDP,
-     .expected = "each at most once of sequential, overlap and fsdp, or all",
+     .max = STP_MODE_FSDP, .expected = "sequential, overlap or fsdp, or all",
      .n = AT(n_modes), .size = sizeof(int), .most = STP_N_MODES,
      .has_all = true,
      .help = "sequential: compute, then the collectives; overlap: a collective "

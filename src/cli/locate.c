@@ -191,9 +191,8 @@ enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
     free(list.paths);
     return stp_fail(err, STP_ERR_IO,
                     "no recorded machine '%.80s', expected a folder with a "
-                    "machine.csv or the name of one in %.80s%s",
-                    on, set != NULL ? set : STP_MACHINES_DIR,
-                    stp_hint_nearest(on, strlen(on), names, hint));
+                    "machine.csv or one that `steptune machines` lists%s",
+                    on, stp_hint_nearest(on, strlen(on), names, hint));
 }
 
 int stp_choose_machine(const char *on, char path[STP_CLI_PATH])

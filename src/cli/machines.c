@@ -29,7 +29,7 @@ static const struct stp_command_line machines_line = {
         (const struct stp_option_group[]){{.options = machines_table}, {0}},
     .args_doc = "[MACHINE...]",
     .arguments = AT(names),
-    .doc = "Lists the recorded machines that --on plays, or those named: a row "
+    .doc = "Lists the recorded machines that --on plays; of those named, a row "
            "a collective with recorded times, the range of their sizes, their "
            "interleaved rounds, and the workloads that were recorded "
            "overlapped with compute. Times between recorded sizes are "
@@ -80,7 +80,7 @@ static const char *machines_link(const struct mock_machine_info *info)
     return strncmp(info->link, "NV", 2) == 0 ? "NVLink" : "PCIe";
 }
 
-/* Writes the columns that hold for the whole machine; text has them in the
+/* Writes the columns that hold for the whole machine, which text has in the
  * first of its rows. */
 static void machines_put_machine(const struct mock_machine_info *info,
                                  const char *found, bool is_first,
@@ -90,17 +90,15 @@ static void machines_put_machine(const struct mock_machine_info *info,
 
     stp_gpus_text((unsigned)info->n_ranks, (unsigned)info->n_gpus, info->gpu,
                   gpus);
+    stp_table_row(t);
     stp_table_text(t, "<machine", "%s", is_first ? info->name : "");
-    stp_table_text(t, "<GPUs", "%s", is_first ? gpus : "");
-    if (is_first) {
-        stp_table_count(t, NULL, "nodes", (uint64_t)info->n_nodes);
-        stp_table_word(t, NULL, "<link", machines_link(info));
-    } else {
-        stp_table_text(t, "nodes", " ");
-        stp_table_text(t, "<link", " ");
-    }
+    if (is_first)
+        stp_table_text(t, "<nodes", "%d", info->n_nodes);
+    else
+        stp_table_text(t, "<nodes", " ");
     stp_table_text(t, "<NCCL", "%s", is_first ? info->nccl : "");
     stp_table_text(t, "<found", "%s", is_first ? found : "");
+    stp_table_text(t, "<GPUs", "%s", is_first ? gpus : "");
 }
 
 /* Writes a count, which text shows only if it is not 0. */
@@ -161,13 +159,44 @@ static void machines_put_json(const struct mock_machine *m, const char *path,
     }
 }
 
+/* Writes a row for each recorded collective, or one without a collective if
+ * there is none; just one row of a machine that is not named. */
+static void machines_put_rows(const struct mock_machine *m, const char *found,
+                              bool is_named, struct stp_table *t)
+{
+    const struct mock_machine_info *info = mock_machine_get_info(m);
+    unsigned n_colls = 0;
+
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
+        const struct machines_record r = machines_look_up(m, (ncclFunc_t)c);
+
+        if (r.n_sizes + r.n_overlaps == 0)
+            continue;
+        n_colls++;
+        if (is_named) {
+            machines_put_machine(info, found, n_colls == 1, t);
+            machines_put_record(stp_coll_name(c), &r, mock_machine_rounds(m),
+                                t);
+        }
+    }
+    if (is_named && n_colls > 0)
+        return;
+    machines_put_machine(info, found, true, t);
+    if (is_named)
+        machines_put_record("all modelled", &(struct machines_record){0}, 0, t);
+    else if (n_colls > 0)
+        stp_table_text(t, "<times of collectives", "%u recorded", n_colls);
+    else
+        stp_table_text(t, "<times of collectives", "modelled");
+}
+
 /* ---- all of them ---- */
 
 /* Prints the machines; a folder that cannot be read fails the command, but the
  * others are listed. */
 static enum stp_status machines_print(const struct stp_machine_list *list,
-                                      bool is_json, bool *all_read_ret,
-                                      struct stp_error *err)
+                                      bool is_json, bool is_named,
+                                      bool *all_read_ret, struct stp_error *err)
 {
     struct stp_table t = stp_table_result(is_json);
     enum stp_status status;
@@ -191,32 +220,8 @@ static enum stp_status machines_print(const struct stp_machine_list *list,
         }
         if (is_json)
             machines_put_json(m, path, is_bundled, &t);
-        else {
-            /* Writes a row for each recorded collective, or one without a
-             * collective if there is none. */
-            const char *found = is_bundled ? "bundled" : path;
-            const struct mock_machine_info *info = mock_machine_get_info(m);
-            bool is_first = true;
-
-            for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
-                const struct machines_record r =
-                    machines_look_up(m, (ncclFunc_t)c);
-
-                if (r.n_sizes + r.n_overlaps == 0)
-                    continue;
-                stp_table_row(&t);
-                machines_put_machine(info, found, is_first, &t);
-                machines_put_record(stp_coll_name(c), &r,
-                                    mock_machine_rounds(m), &t);
-                is_first = false;
-            }
-            if (is_first) {
-                stp_table_row(&t);
-                machines_put_machine(info, found, true, &t);
-                machines_put_record("all modelled",
-                                    &(struct machines_record){0}, 0, &t);
-            }
-        }
+        else
+            machines_put_rows(m, is_bundled ? "bundled" : path, is_named, &t);
         mock_machine_free(m);
     }
     return stp_table_end(&t, stdout, err);
@@ -241,7 +246,8 @@ int stp_cmd_machines(int argc, char **argv)
         if (stp_find_machine(o.names.v[i], list.paths[list.n++], &err) !=
             STP_OK)
             status = STP_ERR_NOTHING;
-    STP_THEN(status, machines_print(&list, o.json, &all_right, &err));
+    STP_THEN(status,
+             machines_print(&list, o.json, o.names.n > 0, &all_right, &err));
     free(list.paths);
     if (status != STP_OK)
         stp_complain_error(NULL, &err);

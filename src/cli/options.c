@@ -209,8 +209,7 @@ const char *stp_option_coll(const struct stp_option *option, const char *text,
     int coll = stp_coll_from_name(text, strlen(text));
 
     if (coll < 0) {
-        snprintf(expected, sizeof(expected), "%s of %s",
-                 option->n > 0 ? "each at most once" : "one", stp_coll_names());
+        snprintf(expected, sizeof(expected), "one of %s", stp_coll_names());
         return expected;
     }
     *(int *)at = coll;
@@ -620,6 +619,15 @@ static void option_print_all(const struct stp_given *p)
         for (int c = 0; o->kind == stp_option_coll && c < NCCL_NUM_TUNED_FUNCS;
              c++)
             printf("%s%s", c > 0 ? " " : "", stp_coll_name(c));
+        if (o->from_name != NULL) /* those of the sentence that it takes */
+            for (const char *s = o->expected; *s != '\0';) {
+                const size_t len = strcspn(s, " ,");
+
+                if (o->from_name(s, len) >= 0 ||
+                    (o->has_all && len == 3 && strncmp(s, "all", len) == 0))
+                    printf("%.*s ", (int)len, s);
+                s += len + strspn(s + len, " ,");
+            }
         printf("\t%s\n", o->help);
     }
 }

@@ -81,7 +81,7 @@ _steptune_end() {
 
 _steptune() {
 	local command=${COMP_WORDS[1]} cur=${COMP_WORDS[COMP_CWORD]}
-	local option=${COMP_WORDS[COMP_CWORD - 1]} end kind words
+	local option=${COMP_WORDS[COMP_CWORD - 1]} before= end kind words
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)) || [[ $command == help ]]; then
 		((COMP_CWORD > 2)) && return
@@ -93,6 +93,8 @@ _steptune() {
 		cur=
 	elif [[ $option == = ]]; then
 		option=${COMP_WORDS[COMP_CWORD - 2]}
+	elif [[ $cur == --*=* ]]; then # one, where = breaks no words
+		option=${cur%%=*} before=$option= cur=${cur#*=}
 	fi
 	end=$(_steptune_end "$command")
 	_steptune_find "$command" arguments
@@ -101,6 +103,7 @@ _steptune() {
 		return
 	elif [[ -z $end && $option == -* ]] && _steptune_find "$command" "$option" && [[ $kind != none ]]; then
 		_steptune_fill "$kind" "$words" "$cur"
+		COMPREPLY=("${COMPREPLY[@]/#/$before}")
 		return
 	elif [[ -z $end && $cur == -* ]]; then
 		_steptune_fill word "$(_steptune_field 2 "$command")" "$cur"
