@@ -132,13 +132,17 @@ static void explain_ask_buffers(const struct stp_why *why,
 
     for (size_t i = 0; i < 2 && report->policy != NULL; i++) {
         struct stp_policy *policy;
+        struct stp_error err;
         char path[STP_CLI_PATH];
 
         if (snprintf(path, sizeof(path), "%s%s", report->policy,
                      kinds[i].suffix) >= STP_CLI_PATH ||
-            access(path, F_OK) != 0 ||
-            stp_policy_load_kind(kinds[i].kind, path, &policy, NULL) != STP_OK)
+            access(path, F_OK) != 0)
             continue;
+        if (stp_policy_load(kinds[i].kind, path, &policy, &err) != STP_OK) {
+            stp_complain_error(path, &err);
+            continue;
+        }
         for (int k = 0; k < 2; k++) {
             struct stp_why_buffers *b = &report->buffers[report->n_buffers++];
             const struct stp_memory_query query = {
@@ -227,7 +231,8 @@ static enum stp_status explain_other(struct explain *e,
         return stp_fail(e->err, STP_ERR_LIMIT,
                         "the path of '%.80s' is too long", e->o->diff);
     if (!is_plugin) {
-        status = stp_policy_load(e->o->diff, &policy, e->err);
+        status =
+            stp_policy_load(STP_POLICY_OF_ARMS, e->o->diff, &policy, e->err);
         if (status != STP_OK)
             return explain_name_file(e, e->o->diff, status);
         other.policy = policy;

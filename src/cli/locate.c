@@ -249,8 +249,7 @@ int stp_find_staging(const char *rules, char absolute[STP_CLI_PATH],
         return stp_complain("there is no stage policy '%s', expected a file "
                             "such as steptune.conf.stage",
                             rules);
-    if (stp_policy_load_kind(STP_POLICY_OF_STAGE, rules, &policy, &err) !=
-        STP_OK)
+    if (stp_policy_load(STP_POLICY_OF_STAGE, rules, &policy, &err) != STP_OK)
         return stp_complain_error(rules, &err);
     stp_policy_free(policy);
     if (locate_library("", "libsteptune-stage.so", library, &err) != STP_OK)

@@ -249,7 +249,7 @@ static int run_find_policy(const struct run_options *o, char path[STP_CLI_PATH])
         return stp_complain("no policy, expected --policy FILE, "
                             "NCCL_TUNER_CONFIG_FILE or a " DEFAULT_POLICY
                             " here");
-    if (stp_policy_load(name, &policy, &err) != STP_OK)
+    if (stp_policy_load(STP_POLICY_OF_ARMS, name, &policy, &err) != STP_OK)
         return stp_complain_error(name, &err);
     stp_policy_free(policy);
     if (!stp_absolute_path(name, path))
@@ -306,7 +306,8 @@ static int run_set_trace(const char *path)
 static int run_set_stage(struct run_options *o, const char *folder)
 {
     const char *rules = o->stage;
-    char library[STP_CLI_PATH + 16], nccl[STP_CLI_PATH];
+    char library[STP_CLI_PATH + 16], nccl[STP_CLI_PATH] = "";
+    char front[3 * STP_CLI_PATH];
     int status;
 
     if (rules[0] == '\0')
@@ -321,12 +322,10 @@ static int run_set_stage(struct run_options *o, const char *folder)
                             "LD_PRELOAD takes for the end of a path",
                             nccl);
     status = stp_find_staging(rules, o->rules, library);
-    if (status == STP_EXIT_OK && o->nccl != NULL)
-        status = run_set_before("LD_PRELOAD", nccl);
-    if (status == STP_EXIT_OK && o->nccl != NULL)
-        status = run_set_before("LD_PRELOAD", "libnccl.so.2");
+    snprintf(front, sizeof(front),
+             o->nccl != NULL ? "%s:libnccl.so.2:%s" : "%s", library, nccl);
     if (status == STP_EXIT_OK)
-        status = run_set_before("LD_PRELOAD", library);
+        status = run_set_before("LD_PRELOAD", front);
     if (status == STP_EXIT_OK)
         status = run_set("STEPTUNE_STAGE_FILE", o->rules);
     if (status == STP_EXIT_OK && folder[0] != '\0')
@@ -345,8 +344,8 @@ static int run_set_stage(struct run_options *o, const char *folder)
 
 /* ---- after the job ---- */
 
-/* Reports on standard error, also of the plugin if it 'has_tuner'. A journal,
- * or reports of what was staged, that cannot be read do not prevent the rest.
+/* Reports on standard error, also of the plugin if it 'has_tuner'.  Where the
+ * journal or a report of staged collectives cannot be read, it prints the rest.
  */
 static void run_report(const struct run_options *o, const char *policy,
                        bool has_tuner, const char *folder)

@@ -19,10 +19,6 @@
 
 #include "nccl_tuner_abi.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct ncclComm *ncclComm_t;
 typedef struct ncclWindow_vidmem *ncclWindow_t;
 typedef struct CUstream_st *cudaStream_t;
@@ -208,7 +204,3 @@ enum {
     result name parameters;
 NCCL_ALL_CALLS(NCCL_DECLARE)
 #undef NCCL_DECLARE
-
-#ifdef __cplusplus
-}
-#endif

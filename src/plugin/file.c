@@ -246,7 +246,7 @@ enum stp_status stp_file_load_policy(enum stp_policy_kind kind,
     enum stp_status status;
 
     STP_TRY(stp_file_read(path, STP_MAX_FILE, &text, &len, err));
-    status = stp_policy_parse_kind(kind, text, len, policy_ret, err);
+    status = stp_policy_parse(kind, text, len, policy_ret, err);
     free(text);
     return status;
 }

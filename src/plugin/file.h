@@ -48,7 +48,7 @@ void stp_file_write_head(int fd, const char *head, bool *is_kept, int *error);
 enum stp_status stp_file_read(const char *path, size_t max, char **text_ret,
                               size_t *len_ret, struct stp_error *err);
 
-/* Loads a policy as stp_policy_load_kind() does. */
+/* Loads a policy as stp_policy_load() does. */
 enum stp_status stp_file_load_policy(enum stp_policy_kind kind,
                                      const char *path,
                                      struct stp_policy **policy_ret,

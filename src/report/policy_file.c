@@ -319,8 +319,8 @@ enum stp_status stp_policy_text_end(struct stp_policy_text *text,
     struct stp_file file;
     enum stp_status status = fclose(text->fp) == 0 ? STP_OK : stp_nomem(err);
 
-    STP_THEN(status, stp_policy_parse_kind(text->kind, text->text, text->len,
-                                           &policy, err));
+    STP_THEN(status,
+             stp_policy_parse(text->kind, text->text, text->len, &policy, err));
     if (status == STP_OK) {
         stp_policy_hash_name(policy, hash);
         stp_policy_free(policy);

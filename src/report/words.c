@@ -41,14 +41,13 @@ static size_t words_add_count(char text[STP_SOURCES_TEXT], size_t len, size_t n,
 bool stp_again_text(size_t n_again, size_t n_disturbed,
                     char text[STP_SOURCES_TEXT])
 {
-    int n = snprintf(text, STP_SOURCES_TEXT,
-                     "%zu round%s disturbed and ran "
-                     "again",
-                     n_again, n_again == 1 ? " was" : "s were");
+    int n =
+        snprintf(text, STP_SOURCES_TEXT, "%zu round%s disturbed and ran again",
+                 n_again, n_again == 1 ? " was" : "s were");
 
     snprintf(&text[n], STP_SOURCES_TEXT - (size_t)n,
-             n_disturbed > 0 ? "; %zu, disturbed each time, count, so that "
-                               "intervals there are wide."
+             n_disturbed > 0 ? "; %zu that stayed disturbed count all the "
+                               "same, so that intervals there are wide."
                              : ".",
              n_disturbed);
     return n_again > 0;

@@ -38,7 +38,8 @@ static enum stp_status trial_compile(const struct stp_device_info *info,
 {
     struct stp_shape shape;
     struct stp_policy *policy;
-    enum stp_status status = stp_policy_load(path, &policy, err);
+    enum stp_status status =
+        stp_policy_load(STP_POLICY_OF_ARMS, path, &policy, err);
 
     if (status != STP_OK)
         return status;

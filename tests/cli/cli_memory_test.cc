@@ -39,8 +39,8 @@ std::vector<std::string> MemoryAnswers(const std::string &path)
     stp_policy *policy = nullptr;
     stp_error err{};
 
-    EXPECT_EQ(STP_OK, stp_policy_load_kind(STP_POLICY_OF_MEMORY, path.c_str(),
-                                           &policy, &err))
+    EXPECT_EQ(STP_OK, stp_policy_load(STP_POLICY_OF_MEMORY, path.c_str(),
+                                      &policy, &err))
         << err.text;
     for (int coll :
          {ncclFuncAllGather, ncclFuncReduceScatter, ncclFuncAllReduce})

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <vector>
 
 extern "C" {
@@ -58,11 +57,7 @@ std::string Journal(std::string_view bytes)
 std::string Ledger(std::string_view bytes)
 {
     static stp_ledger ledger;
-    static const std::string folder = [] {
-        const std::string path = Folder() + "/ledgers";
-        std::filesystem::create_directory(path);
-        return path;
-    }();
+    const std::string folder = Folder() + "/ledgers";
     stp_ledgers ledgers{};
     stp_error err{};
     Printed printed;
@@ -89,11 +84,7 @@ std::string StageReport(std::string_view bytes)
 {
     const size_t at = std::min(bytes.find("--\n"), bytes.size());
     const std::string rules = WriteFile("rules.stage", bytes.substr(0, at));
-    static const std::string folder = [] {
-        const std::string path = Folder() + "/staged";
-        std::filesystem::create_directory(path);
-        return path;
-    }();
+    const std::string folder = Folder() + "/staged";
     stp_staged staged{};
     stp_error err{};
     Printed printed;

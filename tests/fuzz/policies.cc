@@ -65,8 +65,7 @@ std::string Mend(std::string_view bytes, stp_policy_kind kind)
     if (stp_check_fix(bytes.data(), bytes.size(), &findings, &text, &len,
                       &err) != STP_OK)
         return FaultOf(err);
-    const stp_status status =
-        stp_policy_parse_kind(kind, text, len, &policy, &err);
+    const stp_status status = stp_policy_parse(kind, text, len, &policy, &err);
     if (status == STP_OK)
         stp_policy_free(policy);
     free(text);
@@ -84,7 +83,8 @@ std::string Policy(std::string_view bytes)
     std::string fault;
 
     stp_policy_mark_read(bytes.data(), bytes.size(), &mark);
-    if (stp_policy_parse(bytes.data(), bytes.size(), &policy, &err) != STP_OK)
+    if (stp_policy_parse(STP_POLICY_OF_ARMS, bytes.data(), bytes.size(),
+                         &policy, &err) != STP_OK)
         return FaultOf(err);
     for (const stp_shape &shape : kShapes)
         if (fault.empty())
@@ -99,8 +99,8 @@ static std::string SetupPolicy(std::string_view bytes, stp_policy_kind kind)
     stp_error err{};
     std::string fault;
 
-    if (stp_policy_parse_kind(kind, bytes.data(), bytes.size(), &policy,
-                              &err) != STP_OK)
+    if (stp_policy_parse(kind, bytes.data(), bytes.size(), &policy, &err) !=
+        STP_OK)
         return FaultOf(err);
     for (const stp_shape &shape : kShapes)
         for (uint64_t n : first_rule::InterestingSizes(policy, 1))
@@ -174,11 +174,12 @@ std::string LearnedPolicy(std::string_view bytes)
     stp_error err{};
     std::string fault;
 
-    stp_policy_load(path.c_str(), &before, nullptr);
+    stp_policy_load(STP_POLICY_OF_ARMS, path.c_str(), &before, nullptr);
     if (stp_learned_save(path.c_str(), &learned, &kShapes[1], &err) != STP_OK)
         fault = FaultOf(err);
     else if (before != nullptr &&
-             stp_policy_load(path.c_str(), &after, &err) != STP_OK)
+             stp_policy_load(STP_POLICY_OF_ARMS, path.c_str(), &after, &err) !=
+                 STP_OK)
         fault = std::string("a policy became none: ") + err.text;
     else if (before != nullptr)
         fault = FaultOfRules(before, after, rule, kShapes[1]);

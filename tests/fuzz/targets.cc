@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "support/temporary_folder.h"
@@ -66,6 +67,8 @@ const std::string &Folder()
 std::string WriteFile(const std::string &name, std::string_view bytes)
 {
     const std::string path = Folder() + "/" + name;
+    std::filesystem::create_directories(
+        std::filesystem::path(path).parent_path());
     std::ofstream file(path, std::ios::binary | std::ios::trunc);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     if (!file.flush())

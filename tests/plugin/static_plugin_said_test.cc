@@ -55,7 +55,8 @@ TEST_F(BareInterface, SaysWhatItHasLoadedAndWhatCannotBeKnown)
     setenv("NCCL_TUNER_CONFIG_FILE", path.c_str(), 1);
     setenv("STEPTUNE_GPU", "NVIDIA H200", 1);
     stp_policy *policy = nullptr;
-    ASSERT_EQ(STP_OK, stp_policy_load(path.c_str(), &policy, nullptr));
+    ASSERT_EQ(STP_OK, stp_policy_load(STP_POLICY_OF_ARMS, path.c_str(), &policy,
+                                      nullptr));
     char loaded[80];
     snprintf(loaded, sizeof(loaded),
              ", hash %016" PRIx64 ", 1 of 1 rules apply",

@@ -141,7 +141,8 @@ class BitsOf : public InFolder, public testing::WithParamInterface<unsigned>
                   stp_policy_file_save(&derived, &origin,
                                        Path("policy").c_str(), nullptr));
         EXPECT_EQ(STP_OK,
-                  stp_policy_load(Path("policy").c_str(), &policy, nullptr));
+                  stp_policy_load(STP_POLICY_OF_ARMS, Path("policy").c_str(),
+                                  &policy, nullptr));
         EXPECT_TRUE(stp_policy_same_bits(policy));
         stp_derived_free(&derived);
         return policy;

@@ -183,9 +183,9 @@ class MemoryFileTest : public Report
         EXPECT_EQ(STP_OK, stp_memory_file_save(&table, &origin,
                                                Path("p.memory").c_str(), &err_))
             << err_.text;
-        EXPECT_EQ(STP_OK, stp_policy_load_kind(STP_POLICY_OF_MEMORY,
-                                               Path("p.memory").c_str(),
-                                               &policy, &err_));
+        EXPECT_EQ(STP_OK,
+                  stp_policy_load(STP_POLICY_OF_MEMORY,
+                                  Path("p.memory").c_str(), &policy, &err_));
         EXPECT_EQ(rules.size(), stp_policy_size(policy));
         stp_policy_free(policy);
         return Read(Path("p.memory"));

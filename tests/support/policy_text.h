@@ -38,8 +38,8 @@ inline Policy Parse(const std::string &csv,
     stp_policy *policy = nullptr;
     stp_error err{};
 
-    EXPECT_EQ(STP_OK, stp_policy_parse_kind(kind, csv.data(), csv.size(),
-                                            &policy, &err))
+    EXPECT_EQ(STP_OK,
+              stp_policy_parse(kind, csv.data(), csv.size(), &policy, &err))
         << err.line << ":" << err.column << ": " << err.text;
     return Policy(policy);
 }

@@ -450,8 +450,8 @@ enum stp_status stp_check(const struct stp_check_options *options,
     size_t n;
 
     c.out.policy_kind = options->kind;
-    c.status = stp_policy_parse_kind(options->kind, options->csv, options->len,
-                                     &policy, err);
+    c.status = stp_policy_parse(options->kind, options->csv, options->len,
+                                &policy, err);
     if (c.status != STP_OK)
         return c.status;
     c.policy = policy;

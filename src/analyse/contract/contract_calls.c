@@ -187,24 +187,26 @@ static bool calls_find_entry(const struct stp_asked *asked,
     return false;
 }
 
-void stp_judge_negative(const struct stp_asked *asked)
+static void calls_judge_entries(const struct stp_asked *asked,
+                                bool (*is_bad)(float before, float after),
+                                const char *why)
 {
     char text[96];
 
-    if (calls_find_entry(asked, calls_is_negative, text))
-        CALLS_FAIL(asked,
-                   "%s, which NCCL 2.31 and later would take as the cheapest",
-                   text);
+    if (calls_find_entry(asked, is_bad, text))
+        CALLS_FAIL(asked, "%s, %s", text, why);
+}
+
+void stp_judge_negative(const struct stp_asked *asked)
+{
+    calls_judge_entries(asked, calls_is_negative,
+                        "which NCCL 2.31 and later would take as the cheapest");
 }
 
 void stp_judge_revived(const struct stp_asked *asked)
 {
-    char text[96];
-
-    if (calls_find_entry(asked, calls_is_revived, text))
-        CALLS_FAIL(asked,
-                   "%s, which NCCL had ruled out and would crash or hang on",
-                   text);
+    calls_judge_entries(asked, calls_is_revived,
+                        "which NCCL had ruled out and would crash or hang on");
 }
 
 enum { MAX_CHANNELS = 64 };
@@ -234,13 +236,11 @@ void stp_judge_unmatched(const struct stp_asked *asked)
 static void calls_judge_nothing(const struct stp_asked *asked)
 {
     struct mock_outcome alone;
-    char text[96];
 
     if (asked->outcome.asked_channels != 0)
         CALLS_FAIL(asked, "sets channels to %d, though its policy is empty",
                    asked->outcome.asked_channels);
-    if (calls_find_entry(asked, calls_is_any, text))
-        CALLS_FAIL(asked, "%s, though its policy is empty", text);
+    calls_judge_entries(asked, calls_is_any, "though its policy is empty");
     mock_comm_collective(asked->comm_alone, &asked->call, &alone);
     if (memcmp(alone.cost, asked->outcome.cost, sizeof(alone.cost)) != 0)
         CALLS_FAIL(asked, "%s",

@@ -148,7 +148,7 @@ static int arm_set_policy(struct stp_compare_arms *arms,
     struct stp_error err;
     int status;
 
-    if (stp_policy_load(value, &policy, &err) != STP_OK)
+    if (stp_policy_load(STP_POLICY_OF_ARMS, value, &policy, &err) != STP_OK)
         return stp_complain_error(value, &err);
     stp_policy_free(policy);
     if (!stp_absolute_path(value, path))

@@ -240,95 +240,79 @@ static bool policy_is_named(const char *variable)
     return stp_doctor_setting(variable)[0] != '\0';
 }
 
-/* Loads the policy of arms; one that is 'named' by an option or a variable must
- * be there. */
-static void policy_load(struct stp_doctor *d, const char *path, bool named,
+#define STEPS_ASIDE "the plugin steps aside, and NCCL tunes alone"
+
+/* Loads and examines a policy; false if it is not there, and not 'named' by an
+ * option or a variable either. */
+static bool policy_load(struct stp_doctor *d, enum stp_policy_kind kind,
+                        const char *path, bool named,
                         const struct stp_plugin_settings *settings)
 {
-    static const char why[] = "the plugin steps aside, and NCCL tunes alone";
-    const bool is_there = access(path, F_OK) == 0;
+    static const char *const words[STP_N_POLICY_KINDS][2] = {
+        {"policy", STEPS_ASIDE},
+        {"memory policy", "applications cannot ask it what to register"},
+        {"stage policy", "nothing is staged"},
+    };
     char text[STP_CLI_PATH + STP_ERROR_TEXT];
     struct stp_policy *policy;
     struct stp_error err;
 
-    if (stp_file_load_policy(STP_POLICY_OF_ARMS, path, &policy, &err) ==
-        STP_OK) {
-        policy_judge(d, "policy", path, policy, settings);
-        stp_policy_free(policy);
-    } else if (named || is_there) {
-        stp_error_string(&err, path, text, sizeof(text));
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, why,
-                     named ? "correct the file or its name"
-                           : "make one with `steptune tune`",
-                     "policy %s", text);
-    } else if (stp_doctor_learns("NCCL_TUNER_PLUGIN")) {
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
-                     "no policy: learning begins with NCCL's own choice");
-    } else {
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, why,
-                     "make one with `steptune tune`",
-                     "no policy: NCCL_TUNER_CONFIG_FILE is not set, and there "
-                     "is no %s here",
-                     path);
-    }
-}
-
-/* Examines the policy that says how memory is registered, and says whether
- * there is one: most jobs have none. */
-static bool policy_load_setups(struct stp_doctor *d, enum stp_policy_kind kind,
-                               const struct stp_plugin_settings *settings)
-{
-    const bool stages = kind == STP_POLICY_OF_STAGE;
-    const char *noun = stages ? "stage policy" : "memory policy";
-    char path[STP_PATH_SIZE], text[STP_CLI_PATH + STP_ERROR_TEXT];
-    struct stp_policy *policy;
-    struct stp_error err;
-
-    if (stp_settings_setups(kind, path, &err) != STP_OK ||
-        (access(path, F_OK) != 0 &&
-         !policy_is_named(stages ? "STEPTUNE_STAGE_FILE"
-                                 : "STEPTUNE_MEMORY_CONFIG_FILE")))
+    if (!named && access(path, F_OK) != 0)
         return false;
     if (stp_file_load_policy(kind, path, &policy, &err) == STP_OK) {
-        policy_judge(d, noun, path, policy, settings);
+        policy_judge(d, words[kind][0], path, policy, settings);
         stp_policy_free(policy);
         return true;
     }
     stp_error_string(&err, path, text, sizeof(text));
-    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                 stages ? "nothing is staged"
-                        : "applications cannot ask it what to register",
-                 "correct the file or its name", "%s %s", noun, text);
+    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, words[kind][1],
+                 "correct the file or its name", "%s %s", words[kind][0], text);
     return true;
 }
 
 void stp_doctor_policy(struct stp_doctor *d)
 {
+    static const char *const variables[STP_N_POLICY_KINDS] = {
+        [STP_POLICY_OF_MEMORY] = "STEPTUNE_MEMORY_CONFIG_FILE",
+        [STP_POLICY_OF_STAGE] = "STEPTUNE_STAGE_FILE",
+    };
+    const bool learns = stp_doctor_learns("NCCL_TUNER_PLUGIN");
     struct stp_plugin_settings settings;
-    char gpus[STP_CLI_PATH];
+    char gpus[STP_CLI_PATH], path[STP_PATH_SIZE];
     struct stp_error err;
 
     if (stp_settings_read(&settings, &err) != STP_OK) {
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     "the plugin steps aside, and NCCL tunes alone",
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, STEPS_ASIDE,
                      "correct it, or unset it", "%s", err.text);
         return;
     }
     snprintf(gpus, sizeof(gpus), "%s" STP_DRIVER_GPUS, d->root);
     if (!policy_is_named("STEPTUNE_GPU"))
         stp_read_gpu(gpus, settings.gpu);
-    policy_load_setups(d, STP_POLICY_OF_MEMORY, &settings);
-    d->stages = policy_load_setups(d, STP_POLICY_OF_STAGE, &settings);
+    for (int kind = STP_POLICY_OF_MEMORY; kind < STP_N_POLICY_KINDS; kind++)
+        if (stp_settings_setups(kind, path, &err) == STP_OK &&
+            policy_load(d, kind, path, policy_is_named(variables[kind]),
+                        &settings))
+            d->stages |= kind == STP_POLICY_OF_STAGE;
     if (policy_is_named("NCCL_WORKLOAD_OVERLAP"))
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, NULL, NULL,
                      "NCCL_WORKLOAD_OVERLAP=%s: the policy is %s",
                      getenv("NCCL_WORKLOAD_OVERLAP"), settings.policy_path);
-    if (stp_doctor_learns("NCCL_TUNER_PLUGIN") &&
-        policy_is_named("STEPTUNE_WARM_START"))
-        policy_load(d, getenv("STEPTUNE_WARM_START"), true, &settings);
-    else
-        policy_load(d, settings.policy_path,
-                    policy_is_named("NCCL_TUNER_CONFIG_FILE") ||
-                        policy_is_named("STEPTUNE_OVERLAP_CONFIG_FILE"),
+    if (learns && policy_is_named("STEPTUNE_WARM_START"))
+        policy_load(d, STP_POLICY_OF_ARMS, getenv("STEPTUNE_WARM_START"), true,
                     &settings);
+    else if (policy_load(d, STP_POLICY_OF_ARMS, settings.policy_path,
+                         policy_is_named("NCCL_TUNER_CONFIG_FILE") ||
+                             policy_is_named("STEPTUNE_OVERLAP_CONFIG_FILE"),
+                         &settings))
+        return;
+    else if (learns)
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
+                     "no policy: learning begins with NCCL's own choice");
+    else
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, STEPS_ASIDE,
+                     "make one with `steptune tune`",
+                     "no policy: NCCL_TUNER_CONFIG_FILE is not set, and there "
+                     "is no %s here",
+                     settings.policy_path);
 }

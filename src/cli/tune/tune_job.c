@@ -171,8 +171,8 @@ static enum stp_status job_sum_up(const struct job_run *run,
     STP_THEN(status, stp_ledgers_load(run->folder, &r->ledgers, err));
     STP_THEN(status, stp_job_rules_make(&r->all, &r->last, &r->rules, err));
     /* the GPU that the plugin names in its own file */
-    if (run->job->portable ||
-        stp_policy_load(run->learned, &policy, NULL) != STP_OK)
+    if (run->job->portable || stp_policy_load(STP_POLICY_OF_ARMS, run->learned,
+                                              &policy, NULL) != STP_OK)
         return status;
     for (size_t i = 0; i < stp_policy_size(policy) && r->gpu[0] == '\0'; i++)
         if (stp_policy_rule(policy, i)->gpu != NULL)

@@ -23,8 +23,8 @@ enum stp_status stp_policy_load_any(const char *path,
                                     struct stp_policy **policy_ret,
                                     struct stp_error *err)
 {
-    return stp_policy_load_kind(stp_policy_kind_of_file(path), path, policy_ret,
-                                err);
+    return stp_policy_load(stp_policy_kind_of_file(path), path, policy_ret,
+                           err);
 }
 
 static bool memory_is_within(const struct stp_range *range, uint64_t value)

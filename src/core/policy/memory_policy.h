@@ -3,7 +3,7 @@
  * library that stages them
  *
  * steptune-policy(5) defines the format.  Like a policy of arms they are
- * refused as a whole for a line that does not parse: stp_policy_load_kind().
+ * refused as a whole for a line that does not parse: stp_policy_load().
  * The first rule that matches wins; where none does, buffers stay plain. */
 #pragma once
 
@@ -17,7 +17,7 @@
 /* The kind of the policy in a file of that name, by its suffix. */
 enum stp_policy_kind stp_policy_kind_of_file(const char *path);
 
-/* Like stp_policy_load(), of that kind. */
+/* Loads a policy of the kind that the name of its file says. */
 enum stp_status stp_policy_load_any(const char *path,
                                     struct stp_policy **policy_ret,
                                     struct stp_error *err);

@@ -63,8 +63,8 @@ enum stp_policy_kind {
     STP_N_POLICY_KINDS,
 };
 
-/* Reads a policy from the 'len' bytes of CSV at 'csv', which need not end in
- * NUL and is not kept.  No rules at all is legal.
+/* Reads a policy of that kind from the 'len' bytes of CSV at 'csv', which need
+ * not end in NUL and is not kept.  No rules at all is legal.
  *
  * Returns STP_OK and a policy in *policy_ret, to be freed with
  * stp_policy_free(); or STP_ERR_SYNTAX, STP_ERR_LIMIT or STP_ERR_NOMEM, with
@@ -72,26 +72,15 @@ enum stp_policy_kind {
  * The text names the offending word and what was expected.
  *
  * Safe to call from several threads at once. */
-enum stp_status stp_policy_parse(const char *csv, size_t len,
-                                 struct stp_policy **policy_ret,
+enum stp_status stp_policy_parse(enum stp_policy_kind kind, const char *csv,
+                                 size_t len, struct stp_policy **policy_ret,
                                  struct stp_error *err);
 
 /* Like stp_policy_parse(), but reads the file at 'path'; STP_ERR_IO, without a
  * line, if it cannot be read. */
-enum stp_status stp_policy_load(const char *path,
+enum stp_status stp_policy_load(enum stp_policy_kind kind, const char *path,
                                 struct stp_policy **policy_ret,
                                 struct stp_error *err);
-
-/* Like stp_policy_parse() and stp_policy_load(), which are for policies of
- * arms, for any kind of policy. */
-enum stp_status stp_policy_parse_kind(enum stp_policy_kind kind,
-                                      const char *csv, size_t len,
-                                      struct stp_policy **policy_ret,
-                                      struct stp_error *err);
-enum stp_status stp_policy_load_kind(enum stp_policy_kind kind,
-                                     const char *path,
-                                     struct stp_policy **policy_ret,
-                                     struct stp_error *err);
 
 /* Frees a policy.  NULL is allowed and does nothing. */
 void stp_policy_free(struct stp_policy *policy);

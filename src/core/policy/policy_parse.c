@@ -261,10 +261,9 @@ static enum stp_status policy_read_line(struct parser *p, const char *line,
     return policy_read_rule(p, &f);
 }
 
-enum stp_status stp_policy_parse_kind(enum stp_policy_kind kind,
-                                      const char *csv, size_t len,
-                                      struct stp_policy **policy_ret,
-                                      struct stp_error *err)
+enum stp_status stp_policy_parse(enum stp_policy_kind kind, const char *csv,
+                                 size_t len, struct stp_policy **policy_ret,
+                                 struct stp_error *err)
 {
     const struct stp_policy_format *format = &stp_policy_formats[kind];
     struct parser p = {.min_fields = format->min_plain,
@@ -297,33 +296,18 @@ enum stp_status stp_policy_parse_kind(enum stp_policy_kind kind,
     return status;
 }
 
-enum stp_status stp_policy_parse(const char *csv, size_t len,
-                                 struct stp_policy **policy_ret,
-                                 struct stp_error *err)
-{
-    return stp_policy_parse_kind(STP_POLICY_OF_ARMS, csv, len, policy_ret, err);
-}
-
-enum stp_status stp_policy_load_kind(enum stp_policy_kind kind,
-                                     const char *path,
-                                     struct stp_policy **policy_ret,
-                                     struct stp_error *err)
+enum stp_status stp_policy_load(enum stp_policy_kind kind, const char *path,
+                                struct stp_policy **policy_ret,
+                                struct stp_error *err)
 {
     enum stp_status status;
     char *text;
     size_t len;
 
     STP_TRY(stp_read_file(path, STP_MAX_FILE, &text, &len, err));
-    status = stp_policy_parse_kind(kind, text, len, policy_ret, err);
+    status = stp_policy_parse(kind, text, len, policy_ret, err);
     free(text);
     return status;
-}
-
-enum stp_status stp_policy_load(const char *path,
-                                struct stp_policy **policy_ret,
-                                struct stp_error *err)
-{
-    return stp_policy_load_kind(STP_POLICY_OF_ARMS, path, policy_ret, err);
 }
 
 void stp_policy_free(struct stp_policy *policy)

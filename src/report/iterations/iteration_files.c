@@ -161,16 +161,14 @@ static enum stp_status iteration_clear_file(const char *folder,
 enum stp_status stp_iteration_folder(const char *path, bool replace,
                                      struct stp_error *err)
 {
+    enum stp_status status = STP_OK;
     const struct dirent *entry;
-    enum stp_status status;
     DIR *dir;
 
     if (strlen(path) >= STP_FOLDER_PATH)
         return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
                         path);
-    status = stp_folder_make(path, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_folder_make(path, err));
     if (access(path, W_OK | X_OK) != 0)
         return iteration_cannot(err, "write into the folder", path);
     dir = opendir(path);

@@ -115,7 +115,7 @@ enum stp_status stp_staged_load(const char *dir, const char *rules,
     size_t len, n, next = 0;
     unsigned number = 0;
     enum stp_status status =
-        stp_policy_load_kind(STP_POLICY_OF_STAGE, rules, &policy, err);
+        stp_policy_load(STP_POLICY_OF_STAGE, rules, &policy, err);
     const struct dirent *entry;
     DIR *folder = opendir(dir);
 

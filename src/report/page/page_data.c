@@ -75,7 +75,7 @@ static enum stp_status page_read_file(const char *path, int source,
     file->name = stp_base_name(path);
     if (source < STP_PAGE_SWEEP) {
         STP_TRY(stp_read_file(path, STP_MAX_FILE, &file->text, &len, err));
-        STP_TRY(stp_policy_parse_kind(
+        STP_TRY(stp_policy_parse(
             source == STP_PAGE_MEMORY_POLICY  ? STP_POLICY_OF_MEMORY
             : source == STP_PAGE_STAGE_POLICY ? STP_POLICY_OF_STAGE
                                               : STP_POLICY_OF_ARMS,

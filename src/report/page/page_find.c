@@ -89,8 +89,8 @@ static enum stp_status page_find_add_file(struct stp_page_found *found,
         const enum stp_policy_kind tried =
             k < 0 ? stp_policy_kind_of_file(path) : (enum stp_policy_kind)k;
 
-        if (stp_policy_load_kind(tried, path, &policy,
-                                 k < 0 ? &as_named : &as_other) != STP_OK)
+        if (stp_policy_load(tried, path, &policy,
+                            k < 0 ? &as_named : &as_other) != STP_OK)
             continue;
         stp_policy_free(policy);
         kind = overlaps && tried == STP_POLICY_OF_ARMS ? STP_PAGE_OVERLAP_POLICY

@@ -68,16 +68,18 @@ enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
     fp = stp_paragraph_begin(&paragraph, out);
     if (n_shown == 0)
         fprintf(fp,
-                "NCCL's own choice stands wherever it was asked: %zu "
-                "ranges, which --table prints. ",
+                "NCCL's own choice stands at each size asked, in %zu ranges, "
+                "which --table prints. ",
                 n);
     else if (n_shown < n)
         fprintf(fp,
-                "%zu of %zu ranges; NCCL's own choice stands wherever it was "
+                "%zu of %zu ranges; NCCL's own choice stands at each size "
                 "asked in the others, which --table prints, too. ",
                 n_shown, n);
     fprintf(fp,
-            "Each collective was asked at %zu sizes: powers of two, 64 sizes "
+            "The tuner was asked about each collective at %zu sizes: powers of "
+            "two, "
+            "64 sizes "
             "an octave, decimal numbers%s, their neighbours, and 256 at "
             "random. Switch points between two of them were found by "
             "bisection.",

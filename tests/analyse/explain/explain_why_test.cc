@@ -62,7 +62,8 @@ class Why : public testing::Test
         stp_error err{};
 
         std::ofstream(path_) << policy;
-        EXPECT_EQ(STP_OK, stp_policy_load(path_.c_str(), &parsed, &err));
+        EXPECT_EQ(STP_OK, stp_policy_load(STP_POLICY_OF_ARMS, path_.c_str(),
+                                          &parsed, &err));
         stp_explain_options options{};
         options.machine_path = folder.c_str();
         options.plugin = plugin;

@@ -51,7 +51,7 @@ void ExpectRefusals(const char *folder, stp_policy_kind kind, int least_files)
         const std::string text = ReadFile(path);
 
         EXPECT_EQ(STP_ERR_SYNTAX,
-                  stp_policy_load_kind(kind, path.c_str(), &policy, &err));
+                  stp_policy_load(kind, path.c_str(), &policy, &err));
 
         EXPECT_EQ(untouched, policy) << "output must be untouched on failure";
         EXPECT_EQ(text.substr(0, text.find('\n')),
@@ -144,8 +144,7 @@ void ExpectAnswers(const char *folder, stp_policy_kind kind,
         SCOPED_TRACE(path.filename().string());
         stp_policy *loaded = nullptr;
         stp_error err{};
-        ASSERT_EQ(STP_OK,
-                  stp_policy_load_kind(kind, path.c_str(), &loaded, &err))
+        ASSERT_EQ(STP_OK, stp_policy_load(kind, path.c_str(), &loaded, &err))
             << err.text;
         Policy policy(loaded);
         std::ifstream in(path);

@@ -74,7 +74,8 @@ TEST(PolicyParse, SaysThatMemoryIsOut)
     EXPECT_LE(6, RefuseEach([&csv](stp_error *err) {
                   Output<stp_policy> policy;
 
-                  return policy.Check(stp_policy_parse(csv.data(), csv.size(),
+                  return policy.Check(stp_policy_parse(STP_POLICY_OF_ARMS,
+                                                       csv.data(), csv.size(),
                                                        policy.Address(), err));
               }));
 }
@@ -88,8 +89,8 @@ TEST(PolicyLoad, SaysThatMemoryIsOut)
     EXPECT_LE(7, RefuseEach([&path](stp_error *err) {
                   Output<stp_policy> policy;
 
-                  return policy.Check(
-                      stp_policy_load(path.c_str(), policy.Address(), err));
+                  return policy.Check(stp_policy_load(
+                      STP_POLICY_OF_ARMS, path.c_str(), policy.Address(), err));
               }));
 }
 

@@ -34,8 +34,8 @@ std::string Refusal(const std::string &csv,
     stp_policy *policy = untouched;
     stp_error err{};
 
-    EXPECT_EQ(want_status,
-              stp_policy_parse(csv.data(), csv.size(), &policy, &err));
+    EXPECT_EQ(want_status, stp_policy_parse(STP_POLICY_OF_ARMS, csv.data(),
+                                            csv.size(), &policy, &err));
     EXPECT_EQ(untouched, policy) << "output must be untouched on failure";
     return std::to_string(err.line) + ":" + std::to_string(err.column) + ": " +
            err.text;
@@ -147,8 +147,8 @@ TEST(PolicyParse, ReadsNoByteBehindTheEnd)
         exact.shrink_to_fit();
         stp_policy *policy = nullptr;
 
-        stp_policy_parse(exact.empty() ? "" : exact.data(), len, &policy,
-                         nullptr);
+        stp_policy_parse(STP_POLICY_OF_ARMS, exact.empty() ? "" : exact.data(),
+                         len, &policy, nullptr);
         stp_policy_free(policy);
     }
 }
@@ -168,7 +168,8 @@ TEST(PolicyParse, SurvivesEveryChangedByte)
             stp_error err{};
 
             stp_status status =
-                stp_policy_parse(changed.data(), changed.size(), &policy, &err);
+                stp_policy_parse(STP_POLICY_OF_ARMS, changed.data(),
+                                 changed.size(), &policy, &err);
 
             n_refused += status != STP_OK;
             ASSERT_EQ(status == STP_OK, policy != nullptr);
@@ -224,7 +225,8 @@ TEST(PolicyParse, RefusesMoreBytesThanAFileMayHave)
     stp_error err{};
 
     EXPECT_EQ(STP_ERR_LIMIT,
-              stp_policy_parse("", (size_t)STP_MAX_FILE + 1, &policy, &err));
+              stp_policy_parse(STP_POLICY_OF_ARMS, "", (size_t)STP_MAX_FILE + 1,
+                               &policy, &err));
 
     EXPECT_EQ(nullptr, policy);
     EXPECT_EQ(0u, err.line);
@@ -311,7 +313,8 @@ TEST(PolicyParse, NeedsNoErrorToFill)
 {
     stp_policy *policy = nullptr;
 
-    EXPECT_EQ(STP_ERR_SYNTAX, stp_policy_parse("x", 1, &policy, nullptr));
+    EXPECT_EQ(STP_ERR_SYNTAX,
+              stp_policy_parse(STP_POLICY_OF_ARMS, "x", 1, &policy, nullptr));
     EXPECT_EQ(nullptr, policy);
 }
 
@@ -351,10 +354,12 @@ TEST(PolicyLoad, SaysWhyAFileCannotBeRead)
     stp_error err{};
 
     EXPECT_EQ(STP_ERR_IO,
-              stp_policy_load(STP_FIXTURES "/no_such_file", &policy, &err));
+              stp_policy_load(STP_POLICY_OF_ARMS, STP_FIXTURES "/no_such_file",
+                              &policy, &err));
     EXPECT_THAT(err.text, HasSubstr("No such file"));
     EXPECT_EQ(0u, err.line);
-    EXPECT_EQ(STP_ERR_IO, stp_policy_load(STP_FIXTURES, &policy, &err));
+    EXPECT_EQ(STP_ERR_IO,
+              stp_policy_load(STP_POLICY_OF_ARMS, STP_FIXTURES, &policy, &err));
     EXPECT_THAT(err.text, StrEq("is a directory"));
     EXPECT_EQ(nullptr, policy);
 }

@@ -158,7 +158,8 @@ TEST_F(LearnedFile, IsAPolicyThatThePluginReads)
               Rules());
     EXPECT_THAT(Text(), HasSubstr("# 1.25x (1.2 to 1.3), 40 calls\n"));
     stp_policy *policy = nullptr;
-    ASSERT_EQ(STP_OK, stp_policy_load(path_.c_str(), &policy, &err_))
+    ASSERT_EQ(STP_OK, stp_policy_load(STP_POLICY_OF_ARMS, path_.c_str(),
+                                      &policy, &err_))
         << err_.text;
     EXPECT_EQ(2u, stp_policy_size(policy));
     stp_policy_free(policy);
@@ -193,7 +194,8 @@ TEST_F(LearnedFile, PromisesTheSameBitsOnlyIfAllOfItsRulesKeepThem)
 {
     auto promises = [&] {
         stp_policy *policy = nullptr;
-        EXPECT_EQ(STP_OK, stp_policy_load(path_.c_str(), &policy, &err_));
+        EXPECT_EQ(STP_OK, stp_policy_load(STP_POLICY_OF_ARMS, path_.c_str(),
+                                          &policy, &err_));
         const bool same_bits = stp_policy_same_bits(policy);
         stp_policy_free(policy);
         return same_bits;
@@ -420,7 +422,8 @@ TEST_F(LearnedFile, KeepsWholeRulesWhereThereIsNoRoomForAll)
             EXPECT_GE(size_t{4} << 20, Text().size());
             EXPECT_LE((size_t{4} << 20) - 4096, Text().size());
             stp_policy *policy = nullptr;
-            ASSERT_EQ(STP_OK, stp_policy_load(path_.c_str(), &policy, &err_))
+            ASSERT_EQ(STP_OK, stp_policy_load(STP_POLICY_OF_ARMS, path_.c_str(),
+                                              &policy, &err_))
                 << err_.line << " " << err_.text;
             stp_policy_free(policy);
             EXPECT_THAT(Text(), testing::EndsWith("allreduce,8192,16383,ring,"

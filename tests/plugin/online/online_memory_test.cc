@@ -127,8 +127,8 @@ bool RunPolicy()
     stp_policy *policy = nullptr;
     stp_compiled *compiled = nullptr;
     stp_error err;
-    bool is_done =
-        IsDone(stp_policy_parse(csv.data(), csv.size(), &policy, &err));
+    bool is_done = IsDone(stp_policy_parse(STP_POLICY_OF_ARMS, csv.data(),
+                                           csv.size(), &policy, &err));
 
     if (is_done)
         is_done = IsDone(stp_policy_compile(policy, &shape, &compiled, &err));

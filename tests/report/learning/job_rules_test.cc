@@ -207,7 +207,8 @@ TEST_F(JobFiles, AreAPolicyWithItsEvidence)
                       "allgather,4194304,5242879,ring,ll128,24,1,4,NVIDIA "
                       "H200\n")));
     stp_policy *policy = nullptr;
-    ASSERT_EQ(STP_OK, stp_policy_load(Path("p.conf").c_str(), &policy, &err_));
+    ASSERT_EQ(STP_OK, stp_policy_load(STP_POLICY_OF_ARMS,
+                                      Path("p.conf").c_str(), &policy, &err_));
     EXPECT_EQ(1u, stp_policy_size(policy));
     stp_policy_free(policy);
 }

@@ -14,7 +14,9 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "nccl_comm_abi.h"
+}
 
 namespace fake
 {
