@@ -64,7 +64,6 @@ def make_group(policy, setup=steptune_memory.Setup("plain", 0)):
 
 def make_groups(o):
     """NCCL alone has the plugin, too, with a policy without rules."""
-    os.environ.setdefault("NCCL_TUNER_PLUGIN", o.plugin)
     with tempfile.NamedTemporaryFile("w") as nothing:
         nothing.write("# no rules\n")
         nothing.flush()
@@ -202,6 +201,9 @@ def main():
         sys.exit("--rounds is below 6, too few for an interval")
     device = int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count()
     torch.cuda.set_device(device)
+    # With device_id the first communicator is made here, and NCCL that found no plugin for
+    # it looks for none again.
+    os.environ.setdefault("NCCL_TUNER_PLUGIN", o.plugin)
     dist.init_process_group("nccl", device_id=torch.device("cuda", device))
     policy = steptune_memory.load(o.memory or o.policy + ".memory")
     groups = make_groups(o)
