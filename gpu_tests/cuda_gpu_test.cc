@@ -230,6 +230,23 @@ TEST_F(Cuda, ThePluginArmRunsWhatItsPolicySaysAndLeavesTheRest)
     }
 }
 
+TEST_F(Cuda, ThePluginReadsAPolicyAgainInTheCommunicatorsThatAreThere)
+{
+    OpenWithPolicy("allreduce,0,inf,tree,simple,2,-1,-1\n");
+    const auto run = [this] { return Probe(kPlugin, ncclFuncAllReduce, 4096); };
+    EXPECT_EQ(NCCL_ALGO_TREE, run().algo);
+
+    for (int channels : {1, 3}) { // once more, and again
+        std::ofstream(folder_.Path("policy.conf"))
+            << "allreduce,0,inf,ring,ll," << channels << ",-1,-1\n";
+        Ok(stp_device_reload_plugin(&device_, &err_));
+
+        EXPECT_EQ(NCCL_ALGO_RING, run().algo);
+        EXPECT_EQ(channels, run().n_channels);
+        EXPECT_EQ(0u, CountWrong(ncclFuncAllReduce, 4096));
+    }
+}
+
 TEST_F(Cuda, AskedForMoreGpusThanThereAreItSaysHowMany)
 {
     options_.n_threads = 1000;

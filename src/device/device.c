@@ -507,6 +507,22 @@ enum stp_status stp_device_select_arm(const struct stp_device *device,
     return status == STP_OK ? ranks_reserve(device->ranks, err) : status;
 }
 
+enum stp_status stp_device_reload_plugin(const struct stp_device *device,
+                                         struct stp_error *err)
+{
+    const struct stp_ranks *d = device->ranks;
+
+    return stp_world_agree(d->world, RANK_DO(&d->local[0], reload_plugin, err),
+                           err);
+}
+
+void stp_device_use_graphs(const struct stp_device *device, bool uses)
+{
+    struct stp_ranks *d = device->ranks;
+
+    d->graph = uses && d->local[0].engine.ops->begin_capture != NULL;
+}
+
 /* ---- noting ---- */
 
 /* Makes the last of the splits on the ranks of a thread. */

@@ -169,6 +169,16 @@ enum stp_status stp_device_select_arm(const struct stp_device *device,
                                       const struct stp_arm *arm,
                                       struct stp_error *err);
 
+/* Has the tuner plugin that the device was opened with start over in its
+ * communicators, as in new ones: it reads its environment again.  No work may
+ * be waiting. */
+enum stp_status stp_device_reload_plugin(const struct stp_device *device,
+                                         struct stp_error *err);
+
+/* Has noted work run as CUDA graphs from now on, or no longer; nothing on a
+ * device without graphs. */
+void stp_device_use_graphs(const struct stp_device *device, bool uses);
+
 /* Runs the collective once on every rank, untimed by events, and says how.  A
  * forced arm that NCCL rules out for it runs as NCCL's own choice.
  * 'question_ret' may be NULL; its n_bytes is 0 if no tuner was asked. */

@@ -272,6 +272,10 @@ struct stp_engine_ops {
      * stp_device_run.kernel; NULL: nobody knows. */
     void (*captured)(const void *self, char kernel[STP_KERNEL_NAME]);
 
+    /* As stp_device_reload_plugin(), on the first rank of the process; NULL:
+     * there are no plugins. */
+    enum stp_status (*reload_plugin)(void *self, struct stp_error *err);
+
     /* How long the last synchronise() took from where all ranks began; NULL: as
      * now_us() counts. */
     double (*ran_us)(const void *self);

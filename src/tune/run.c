@@ -75,8 +75,8 @@ static enum stp_status run_measure_pass(const struct stp_tune_job *job,
     struct stp_tune_pass pass = {
         .job = job, .device = &device, .state = state, .stage_ms = r->stage_ms};
     enum stp_status status = job->host->open(
-        job->host->user, plan->n_passes > 0 ? plan->ranks[i] : 0, NULL, false,
-        &device, err);
+        job->host->user, plan->n_passes > 0 ? plan->ranks[i] : 0, NULL, &device,
+        err);
 
     if (status != STP_OK)
         return status;
@@ -444,7 +444,8 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
                              struct stp_tune_result *result,
                              struct stp_error *err)
 {
-    const struct stp_tune_job job = {host, files};
+    struct stp_tune_trial trial = {0};
+    const struct stp_tune_job job = {host, files, &trial};
     const struct stp_policy_origin origin = {.made_by = "steptune tune",
                                              .min_gain = plan->min_gain,
                                              .portable = plan->portable,
@@ -489,6 +490,7 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
     STP_THEN(status, run_add_unsure(result, &result->overlap.comparisons,
                                     STP_POLICY_OF_ARMS, true, err));
     STP_THEN(status, stp_tune_stage(&job, plan, result, err));
+    stp_device_close(&trial.device);
     STP_THEN(status, run_derive_memory(result, err));
     STP_THEN(status, run_save_results(&job, result, err));
     if (status == STP_OK) {

@@ -63,24 +63,22 @@ enum stp_status stp_tune_stage(const struct stp_tune_job *job,
                                struct stp_tune_result *result,
                                struct stp_error *err)
 {
-    const struct stp_tune_host *host = job->host;
     const size_t n_passes = plan->n_passes > 0 ? plan->n_passes : 1;
+    const struct stp_device *device = &job->trial->device;
     int64_t clock = stp_now_ms();
     enum stp_status status = STP_OK;
 
     if (!result->info.is_live ||
         (result->info.setups >> STP_MEMORY_STAGE & 1) == 0)
         return STP_OK;
-    status = stp_trial_environment(job->files->trial, result->info.gpu, err);
     for (size_t i = 0; i < n_passes && status == STP_OK; i++) {
-        struct stp_device device;
-
-        status = host->open(host->user, plan->n_passes > 0 ? plan->ranks[i] : 0,
-                            plan->plugin, true, &device, err);
+        status = stp_tune_begin_trial(job, plan, i, job->files->trial,
+                                      result->info.gpu, err);
         if (status != STP_OK)
             return status;
-        status = stage_measure(job, plan, &device, &result->captured, err);
-        stp_device_close(&device);
+        stp_device_use_graphs(device, true);
+        status = stage_measure(job, plan, device, &result->captured, err);
+        stp_device_use_graphs(device, false);
     }
     stp_tune_clock(result->stage_ms, STP_TUNE_VERIFY, &clock);
     return status;

@@ -8,10 +8,18 @@
 enum { STP_N_TRAINED_COLLS = 3 };
 extern const int stp_trained_colls[STP_N_TRAINED_COLLS]; /* ncclFunc_t */
 
+/* The device on which policies are tried: making communicators takes longer
+ * than most tries, so it stays open for the next one. */
+struct stp_tune_trial {
+    struct stp_device device; /* open but for its 'ranks' being NULL */
+    unsigned n_ranks;         /* that were asked for */
+};
+
 /* The host and the files of a run. */
 struct stp_tune_job {
     const struct stp_tune_host *host;
     const struct stp_tune_files *files;
+    struct stp_tune_trial *trial;
 };
 
 /* ---- state.c: files of a run that can be resumed ---- */
@@ -104,6 +112,15 @@ enum stp_status stp_tune_iterate(const struct stp_tune_pass *pass,
                                  struct stp_iterations *out,
                                  char why_not[STP_ERROR_TEXT],
                                  struct stp_error *err);
+
+/* ---- policies, through the plugin ---- */
+
+/* Has the plugin read the policy at 'path', on job->trial's device, which then
+ * has the ranks of a pass.  In verify.c. */
+enum stp_status stp_tune_begin_trial(const struct stp_tune_job *job,
+                                     const struct stp_tune_plan *plan,
+                                     size_t pass, const char *path,
+                                     const char *gpu, struct stp_error *err);
 
 /* ---- stage.c ---- */
 

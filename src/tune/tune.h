@@ -69,10 +69,9 @@ enum stp_tune_stage {
 
 /* The caller's part of a run. */
 struct stp_tune_host {
-    /* opens a device of so many ranks (0: all) with a plugin or NULL, whose
-     * work runs as CUDA graphs or without */
+    /* opens a device of so many ranks (0: all) with a plugin or NULL */
     enum stp_status (*open)(void *user, unsigned n_ranks, const char *plugin,
-                            bool graph, struct stp_device *device_ret,
+                            struct stp_device *device_ret,
                             struct stp_error *err);
     /* Tells how far a stage is; false stops the run, in all of several
      * processes or in none. */

@@ -22,12 +22,28 @@ enum stp_status stp_tune_save_policy(struct stp_tune_policy *policy,
     return status;
 }
 
+enum stp_status stp_tune_begin_trial(const struct stp_tune_job *job,
+                                     const struct stp_tune_plan *plan,
+                                     size_t pass, const char *path,
+                                     const char *gpu, struct stp_error *err)
+{
+    const struct stp_tune_host *host = job->host;
+    struct stp_tune_trial *t = job->trial;
+    const unsigned n_ranks = plan->n_passes > 0 ? plan->ranks[pass] : 0;
+
+    STP_TRY(stp_trial_environment(path, gpu, err));
+    if (t->device.ranks != NULL && t->n_ranks == n_ranks)
+        return stp_device_reload_plugin(&t->device, err);
+    stp_device_close(&t->device);
+    t->n_ranks = n_ranks;
+    return host->open(host->user, n_ranks, plan->plugin, &t->device, err);
+}
+
 /* A policy in a pass. */
 struct verify {
     const struct stp_tune_job *job;
     struct stp_tune_policy *policy;
     const char *path; /* of the policy until it is verified */
-    const struct stp_device *device;
     struct stp_device_facts known;
     const struct stp_dataset *iterated; /* of the result */
     struct stp_dataset *registered;     /* likewise */
@@ -110,8 +126,8 @@ verify_run_settings(const struct verify *v, const struct stp_tune_plan *plan,
             stp_tune_has(&out.data, s, v->known.info.n_ranks))
             continue;
         out.n_samples = 0; /* they are not used */
-        STP_THEN(status, stp_setting_run(v->device, &v->known.info, s, &terms,
-                                         &arms, &out, err));
+        STP_THEN(status, stp_setting_run(&v->job->trial->device, &v->known.info,
+                                         s, &terms, &arms, &out, err));
         if (status == STP_OK && shows_progress)
             status = stp_tune_progress(v->job, STP_TUNE_VERIFY, i + 1, n, err);
     }
@@ -222,8 +238,8 @@ static enum stp_status verify_try_sizes(struct verify *v,
                                              info->n_ranks, n_bytes) != NULL;
             of_size.bits_max = plan->same_bits ? UINT64_MAX : 0;
             if (!stp_tune_has(tried, &alone, info->n_ranks))
-                STP_THEN(status, stp_sweep_run(v->device, &of_size, NULL, NULL,
-                                               tried, err));
+                STP_THEN(status, stp_sweep_run(&v->job->trial->device, &of_size,
+                                               NULL, NULL, tried, err));
             STP_THEN(status, stp_tune_progress(v->job, STP_TUNE_VERIFY, ++done,
                                                n, err));
         }
@@ -416,29 +432,23 @@ static enum stp_status verify_try(struct verify *v,
                                   const char *gpu, verify_try_fn *try_pass,
                                   struct stp_error *err)
 {
-    const struct stp_tune_host *host = v->job->host;
     const size_t n_passes = plan->n_passes > 0 ? plan->n_passes : 1;
     struct stp_tune_policy *p = v->policy;
-    enum stp_status status = stp_trial_environment(v->path, gpu, err);
+    enum stp_status status = STP_OK;
 
     v->n_tries++;
     stp_comparisons_free(&p->verdicts);
     stp_comparisons_free(&p->step_verdicts);
     for (size_t i = 0; i < n_passes && status == STP_OK; i++) {
-        struct stp_device device;
-
-        status = host->open(host->user, plan->n_passes > 0 ? plan->ranks[i] : 0,
-                            plan->plugin, false, &device, err);
+        status = stp_tune_begin_trial(v->job, plan, i, v->path, gpu, err);
         if (status != STP_OK)
             return status;
-        v->device = &device;
-        stp_get_device_facts(&device, &v->known);
+        stp_get_device_facts(&v->job->trial->device, &v->known);
         if (i == 0 && !verify_saves_time(v)) {
             stp_dataset_free(&p->tried);
             stp_dataset_free(&p->steps);
         }
         status = try_pass(v, plan, err);
-        stp_device_close(&device);
     }
     memcpy(p->tried.run, p->data.run, sizeof(p->tried.run));
     memcpy(p->tried.policy_hash, p->hash, sizeof(p->hash));

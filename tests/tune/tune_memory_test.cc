@@ -74,7 +74,7 @@ class TuneMemory : public InFolder
     }
 
     // Opens "first" to measure, and "again" to try policies.
-    static stp_status Open(void *user, unsigned, const char *plugin, bool,
+    static stp_status Open(void *user, unsigned, const char *plugin,
                            stp_device *device, stp_error *err)
     {
         const auto *test = static_cast<const TuneMemory *>(user);

@@ -58,12 +58,13 @@ class TuneStalls : public InFolder
         InFolder::TearDown();
     }
 
-    static stp_status Open(void *user, unsigned, const char *plugin, bool,
+    static stp_status Open(void *user, unsigned, const char *plugin,
                            stp_device *device, stp_error *err)
     {
         auto *test = static_cast<TuneStalls *>(user);
         stp_device_options options{};
 
+        test->n_opened_++;
         options.plugin = plugin;
         options.stalls = test->stalls_;
         options.endless = poses_as_live;
@@ -95,6 +96,7 @@ class TuneStalls : public InFolder
         seed_ = seed;
         stalls_ = stalls;
         std::fill(us_, us_ + STP_TUNE_N_STAGES, 0);
+        n_opened_ = 0;
         host.open = Open;
         host.progress = CountTime;
         host.goes_on = [](void *) { return true; };
@@ -115,6 +117,7 @@ class TuneStalls : public InFolder
         ASSERT_TRUE(stp_tune_name_files(Path("t.conf").c_str(), &files));
         ASSERT_EQ(STP_OK, stp_tune_run(&plan, &host, &files, &result, &err))
             << err.text;
+        EXPECT_EQ(2u, n_opened_) << "one measures, and one tries policies";
         *tuned = Tuned{};
         tuned->measured =
             stp_policy_regret(&result.alone.comparisons, &result.alone.derived);
@@ -201,7 +204,7 @@ class TuneStalls : public InFolder
         measure.n_colls = 3;
         measure.iters = 1000;
         ASSERT_EQ(STP_OK, stp_arms_parse("all", &arms, &err)) << err.text;
-        ASSERT_EQ(STP_OK, Open(this, 0, nullptr, false, &device, &err));
+        ASSERT_EQ(STP_OK, Open(this, 0, nullptr, &device, &err));
         stp_get_device_facts(&device, &known);
         ASSERT_EQ(STP_OK,
                   stp_plan_measurements(&known, &measure, &arms, &plan, &err));
@@ -264,6 +267,7 @@ class TuneStalls : public InFolder
     double stalls_ = 0;
     stp_engine engine_{};
     double last_us_ = 0;
+    size_t n_opened_ = 0;
     double us_[STP_TUNE_N_STAGES]{};
 };
 

@@ -136,7 +136,7 @@ struct tuning {
 };
 
 static enum stp_status tune_open(void *user, unsigned n_ranks,
-                                 const char *plugin, bool graph,
+                                 const char *plugin,
                                  struct stp_device *device_ret,
                                  struct stp_error *err)
 {
@@ -153,7 +153,6 @@ static enum stp_status tune_open(void *user, unsigned n_ranks,
     struct stp_device_info info;
     char name[STP_CLI_PATH];
 
-    run.graph = graph;
     if (n_ranks > 0 && stp_is_live(machine.on, NULL)) {
         run.n_threads = n_ranks;
     } else if (n_ranks > 0) { /* "h200x2" for 2 ranks of "h200x4" */

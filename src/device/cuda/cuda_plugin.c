@@ -23,6 +23,21 @@ struct plugin_events {
     ncclResult_t (*finalize)(void *context);
 };
 
+/* A rank of a communicator, with what NCCL gives a tuner that begins there. */
+struct plugin_comm {
+    struct plugin_comm *next;
+    uint64_t id;
+    size_t n_ranks;
+    size_t n_nodes;
+    ncclDebugLogger_t log;
+    ncclNvlDomainInfo_v5_t domains;
+    ncclTunerConstants_v5_t constants;
+    void *inner;         /* the context of the tuner under test */
+    ncclResult_t result; /* of its init() */
+    pthread_t thread;    /* that runs it anew */
+    bool has_thread;
+};
+
 static struct {
     /* set before the first communicator */
     ncclTuner_v6_t inner; /* the tuner under test, as v6; all NULL: none */
@@ -42,6 +57,8 @@ static struct {
     int mask_before; /* of the listening */
 
     pthread_mutex_t lock; /* of the events, and of the members below */
+    struct plugin_comm *comms;
+    uint64_t n_reloads;
     int rank;
     struct stp_question question;
     struct stp_device_run run;
@@ -71,6 +88,7 @@ static ncclResult_t plugin_ask(void *context, ncclFunc_t coll, size_t n_bytes,
                                int n_pipe_ops, float **table, int n_algo,
                                int n_proto, int reg_buff, int *n_channels)
 {
+    const struct plugin_comm *comm = context;
     const ncclTuner_v6_t *tuner =
         atomic_load(&plugin.asks_inner) ? &plugin.inner : &stp_arm_tuner;
 
@@ -88,30 +106,62 @@ static ncclResult_t plugin_ask(void *context, ncclFunc_t coll, size_t n_bytes,
         pthread_mutex_unlock(&plugin.lock);
     }
     return tuner->getCollInfo != NULL
-               ? tuner->getCollInfo(context, coll, n_bytes, n_pipe_ops, table,
-                                    n_algo, n_proto, reg_buff, n_channels)
+               ? tuner->getCollInfo(comm->inner, coll, n_bytes, n_pipe_ops,
+                                    table, n_algo, n_proto, reg_buff,
+                                    n_channels)
                : ncclSuccess;
 }
 
 /* The tuner under test gets a copy of the constants: NCCL's own choice must
- * stay its own. */
+ * stay its own.  One that starts over is in another communicator. */
+static void *plugin_begin_comm(void *user)
+{
+    struct plugin_comm *comm = user;
+    ncclTunerConstants_v5_t constants = comm->constants;
+
+    comm->inner = NULL;
+    comm->result =
+        plugin.inner.init != NULL
+            ? plugin.inner.init(&comm->inner, comm->id + plugin.n_reloads,
+                                comm->n_ranks, comm->n_nodes, comm->log,
+                                &comm->domains, &constants)
+            : ncclSuccess;
+    return NULL;
+}
+
 static ncclResult_t plugin_init_v5(void **context, uint64_t comm_id,
                                    size_t n_ranks, size_t n_nodes,
                                    ncclDebugLogger_t log,
                                    ncclNvlDomainInfo_v5_t *domains,
                                    ncclTunerConstants_v5_t *constants)
 {
-    ncclNvlDomainInfo_v5_t one = {1, (int)n_ranks, (int)n_ranks};
-    ncclTunerConstants_v5_t copy = {0};
+    struct plugin_comm *comm = malloc(sizeof(*comm));
+    ncclResult_t result;
 
-    atomic_store(&plugin.has_tuner, true);
-    *context = NULL;
-    if (plugin.inner.init == NULL)
-        return ncclSuccess;
+    if (comm == NULL)
+        return ncclSystemError; /* NCCL goes on without */
+    *comm = (struct plugin_comm){.id = comm_id,
+                                 .n_ranks = n_ranks,
+                                 .n_nodes = n_nodes,
+                                 .log = log,
+                                 .domains = {1, (int)n_ranks, (int)n_ranks}};
+    if (domains != NULL)
+        comm->domains = *domains;
     if (constants != NULL)
-        copy = *constants;
-    return plugin.inner.init(context, comm_id, n_ranks, n_nodes, log,
-                             domains != NULL ? domains : &one, &copy);
+        comm->constants = *constants;
+    plugin_begin_comm(comm);
+    result = comm->result;
+    if (result != ncclSuccess) {
+        free(comm);
+        return result;
+    }
+    pthread_mutex_lock(&plugin.lock);
+    comm->next = plugin.comms;
+    plugin.comms = comm;
+    pthread_mutex_unlock(&plugin.lock);
+    atomic_store(&plugin.has_tuner, true);
+    *context = comm;
+    return ncclSuccess;
 }
 
 static ncclResult_t plugin_init_v4(size_t n_ranks, size_t n_nodes,
@@ -132,19 +182,35 @@ static ncclResult_t plugin_ask_chunk(void *context, ncclFunc_t coll,
                                      size_t n_bytes, int algo, int proto,
                                      int n_channels, size_t *chunk_bytes)
 {
+    const struct plugin_comm *comm = context;
     const ncclTuner_v6_t *tuner =
         atomic_load(&plugin.asks_inner) ? &plugin.inner : &stp_arm_tuner;
 
     return tuner->getChunkSize != NULL
-               ? tuner->getChunkSize(context, coll, n_bytes, algo, proto,
+               ? tuner->getChunkSize(comm->inner, coll, n_bytes, algo, proto,
                                      n_channels, chunk_bytes)
+               : ncclSuccess;
+}
+
+static ncclResult_t plugin_end_comm(const struct plugin_comm *comm)
+{
+    return plugin.inner.finalize != NULL && comm->result == ncclSuccess
+               ? plugin.inner.finalize(comm->inner)
                : ncclSuccess;
 }
 
 static ncclResult_t plugin_tuner_finalize(void *context)
 {
-    return plugin.inner.finalize != NULL ? plugin.inner.finalize(context)
-                                         : ncclSuccess;
+    struct plugin_comm **at = &plugin.comms;
+    const ncclResult_t result = plugin_end_comm(context);
+
+    pthread_mutex_lock(&plugin.lock);
+    while (*at != context)
+        at = &(*at)->next;
+    *at = (*at)->next;
+    pthread_mutex_unlock(&plugin.lock);
+    free(context);
+    return result;
 }
 
 extern const ncclTuner_v3_t ncclTunerPlugin_v3;
@@ -363,6 +429,32 @@ enum stp_status stp_cuda_plugin_begin(const char *inner, char replaced_ret[128],
         setenv("NCCL_PROFILER_PLUGIN", self.dli_fname, 1) != 0)
         return stp_fail(err, STP_ERR_DEVICE, "cannot set NCCL_TUNER_PLUGIN");
     return STP_OK;
+}
+
+/* Ranks may wait in init() until others are there, too: each has a thread. */
+enum stp_status stp_cuda_plugin_reload(struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    for (struct plugin_comm *c = plugin.comms; c != NULL; c = c->next)
+        plugin_end_comm(c);
+    plugin.n_reloads++;
+    for (struct plugin_comm *c = plugin.comms; c != NULL; c = c->next) {
+        c->has_thread =
+            pthread_create(&c->thread, NULL, plugin_begin_comm, c) == 0;
+        if (!c->has_thread)
+            plugin_begin_comm(c);
+    }
+    for (struct plugin_comm *c = plugin.comms; c != NULL; c = c->next) {
+        if (c->has_thread)
+            pthread_join(c->thread, NULL);
+        if (c->result != ncclSuccess)
+            status = stp_fail(err, STP_ERR_DEVICE,
+                              "the tuner plugin's init() returned %d when it "
+                              "started over, expected 0",
+                              (int)c->result);
+    }
+    return status;
 }
 
 bool stp_cuda_plugin_has_tuner(void)

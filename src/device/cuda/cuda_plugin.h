@@ -20,6 +20,10 @@ enum stp_status stp_cuda_plugin_begin(const char *plugin,
 /* Whether NCCL has loaded the tuner.  After the first communicator. */
 bool stp_cuda_plugin_has_tuner(void);
 
+/* Has the tuner under test end in all communicators of this process, and begin
+ * anew.  None may be running.  Its profiler goes on. */
+enum stp_status stp_cuda_plugin_reload(struct stp_error *err);
+
 /* The arm of getCollInfo calls that begin after it returns. */
 void stp_cuda_plugin_select(const struct stp_arm *arm);
 

@@ -714,6 +714,11 @@ static void cuda_captured(const void *self, char kernel[STP_KERNEL_NAME])
            STP_KERNEL_NAME);
 }
 
+static enum stp_status cuda_reload_plugin(void *self, struct stp_error *err)
+{
+    return stp_cuda_plugin_reload(err);
+}
+
 static void cuda_abandon(void *self, bool is_abandoned)
 {
     atomic_store(&((struct stp_cuda_rank *)self)->cuda->is_abandoned,
@@ -756,6 +761,7 @@ const struct stp_engine_ops stp_cuda_ops = {
     .end_capture = cuda_end_capture,
     .launch = cuda_launch,
     .captured = cuda_captured,
+    .reload_plugin = cuda_reload_plugin,
     .abandon = cuda_abandon,
     .close = stp_cuda_close,
 };

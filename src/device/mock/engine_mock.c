@@ -413,6 +413,29 @@ static enum stp_status mock_collective(void *self, unsigned stream,
                     stp_type_name(t->type), (uintmax_t)work.collective.n_bytes);
 }
 
+/* Makes all communicators of the plugin's library anew. */
+static enum stp_status mock_reload_plugin(void *self, struct stp_error *err)
+{
+    struct engine *e = self;
+    struct library *library = &e->plugin;
+    enum stp_status status = STP_OK;
+
+    for (unsigned i = 0; i <= STP_MAX_SPLITS; i++) {
+        mock_comm_destroy(library->worlds[i].comm);
+        library->worlds[i].comm = NULL;
+    }
+    if (mock_comm_create(library->nccl, e->machine, mock_new_comm_id(),
+                         &library->worlds[0].comm) != ncclSuccess)
+        return mock_fail(err);
+    for (unsigned i = 0; i < e->splits.n; i++)
+        if (e->parts[i] != NULL)
+            STP_THEN(status,
+                     mock_split_library(library, e->parts[i], i + 1, err));
+    if (e->time.stalls > 0)
+        e->time.seed = stp_hash(e->time.seed, 0); /* other draws */
+    return status;
+}
+
 /* ---- order and time ---- */
 
 static enum stp_status mock_record(void *self, unsigned stream, unsigned event,
@@ -707,6 +730,7 @@ static const struct stp_engine_ops mock_ops = {
     .probe = mock_probe,
     .group = mock_group,
     .source = mock_source,
+    .reload_plugin = mock_reload_plugin,
     .close = mock_close,
 };
 

@@ -3,6 +3,7 @@
 #include "support/mock_device.h"
 #include "support/mock_folder.h"
 #include "support/slow.h"
+#include "support/temporary_folder.h"
 
 namespace
 {
@@ -100,6 +101,29 @@ TEST_F(DeviceMock, RunsAnArmThatNcclRulesOutAsNcclsOwnChoice)
 
     EXPECT_EQ(NCCL_ALGO_RING, run.algo);
     EXPECT_EQ(24, run.n_channels);
+}
+
+TEST_F(DeviceMock, HasItsPluginReadAPolicyAgainOnlyWhenAsked)
+{
+    TemporaryFolder folder;
+    const std::string path = folder.Path("policy.conf");
+    const auto write = [&path](const char *arm) {
+        std::ofstream(path) << "allreduce,0,inf," << arm << ",2,-1,-1\n";
+    };
+    const auto algo = [this] {
+        return Probe(kPlugin, ncclFuncAllReduce, 4 << 20).algo;
+    };
+    setenv("NCCL_TUNER_CONFIG_FILE", path.c_str(), 1);
+    write("tree,simple");
+    Ok(OpenMockDevice("h200x4", 1, &device_, &err_, STP_PLUGIN));
+    EXPECT_EQ(NCCL_ALGO_TREE, algo());
+    write("ring,simple");
+    EXPECT_EQ(NCCL_ALGO_TREE, algo());
+
+    Ok(stp_device_reload_plugin(&device_, &err_));
+
+    EXPECT_EQ(NCCL_ALGO_RING, algo());
+    unsetenv("NCCL_TUNER_CONFIG_FILE");
 }
 
 TEST_F(DeviceMock, RunsAnArmWithTheChannelsItNames)
