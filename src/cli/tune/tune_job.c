@@ -14,6 +14,7 @@
 #include "plugin/settings.h"
 #include "report/file.h"
 #include "report/json.h"
+#include "report/learning/bounds.h"
 #include "report/learning/job_rules.h"
 #include "report/learning/journal.h"
 #include "report/learning/ledgers.h"
@@ -272,6 +273,7 @@ static int job_finish(struct job_run *run, const struct job_result *r)
 
     if (why != NULL) {
         job_print_end(run, stderr);
+        stp_print_headroom(&r->last, stderr);
         return stp_complain("nothing was learned, and no policy is written: "
                             "%s",
                             why);

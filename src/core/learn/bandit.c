@@ -20,6 +20,7 @@ static const double ratio_max = 2.5; /* predicts */
  * takes its turns, so they get only a share of the budget. */
 static const double set_budget = 0.2;
 static const double z_drop = 2;
+static const double z_bound = 2; /* 95 percent */
 
 /* ---- strategies ---- */
 
@@ -451,10 +452,25 @@ static bool search_may_retest(const struct stp_bandit *b,
            !slot->arms[slot->runner_up].is_banned && n_calls >= slot->retest_at;
 }
 
+/* No arm of the key can gain what counts. */
+static bool search_is_hopeless(const struct stp_bandit *b,
+                               const struct stp_bandit_slot *slot)
+{
+    return slot->is_timed && slot->incumbent == 0 &&
+           -log1p(-slot->busy) <= log1p(b->rules.min_gain);
+}
+
+/* The time of a window that the key takes, for the order of searches: measured,
+ * or by NCCL's cost table. */
+static double search_weigh(const struct stp_bandit_slot *slot)
+{
+    return slot->is_timed ? slot->busy : slot->share * slot->own_us;
+}
+
 static bool search_is_open(const struct stp_bandit *b,
                            const struct stp_bandit_slot *slot, uint64_t n_calls)
 {
-    return slot != NULL && slot->share != 0 &&
+    return slot != NULL && slot->share != 0 && !search_is_hopeless(b, slot) &&
            (!slot->is_settled || slot->is_retesting ||
             search_may_retest(b, slot, n_calls));
 }
@@ -529,8 +545,7 @@ static void search_choose_key(struct stp_bandit *b, uint64_t n_calls)
         if (!search_is_open(b, slot, n_calls))
             continue;
         if (best == STP_BANDIT_KEYS || i == before ||
-            slot->share * slot->own_us >
-                b->keys[best]->share * b->keys[best]->own_us)
+            search_weigh(slot) > search_weigh(b->keys[best]))
             best = i;
         if (i == before)
             break;
@@ -565,6 +580,16 @@ static bool search_want(struct stp_bandit *b,
 }
 
 /* ---- while the job runs ---- */
+
+void stp_bandit_set_busy(struct stp_bandit *bandit, unsigned key, double share)
+{
+    struct stp_bandit_slot *slot = bandit_slot(bandit, key);
+
+    if (slot == NULL)
+        return;
+    slot->is_timed = true;
+    slot->busy = fmin(fmax(share, 0), 1);
+}
 
 void stp_bandit_set_window(struct stp_bandit *bandit,
                            const unsigned shares[STP_BANDIT_KEYS],
@@ -745,7 +770,8 @@ struct stp_bandit_key_state stp_bandit_get_key(const struct stp_bandit *bandit,
         return state;
     }
     state.best = slot->incumbent;
-    state.is_settled = slot->is_settled;
+    state.is_hopeless = search_is_hopeless(bandit, slot);
+    state.is_settled = slot->is_settled || state.is_hopeless;
     if (slot->incumbent != 0 && slot->incumbent_n >= 2) {
         double half =
             stp_t975(slot->incumbent_n - 1) * sqrt(slot->incumbent_var);
@@ -755,6 +781,33 @@ struct stp_bandit_key_state stp_bandit_get_key(const struct stp_bandit *bandit,
         state.gain_high = exp(slot->incumbent_gain + half);
     }
     return state;
+}
+
+struct stp_bandit_bound stp_bandit_get_bound(const struct stp_bandit *bandit,
+                                             unsigned key)
+{
+    const struct stp_bandit_slot *slot = bandit_slot(bandit, key);
+    struct stp_bandit_bound bound = {.gain = 0};
+
+    for (unsigned i = 1; slot != NULL && i < slot->n_arms; i++) {
+        const struct stp_bandit_try *arm = &slot->arms[i];
+        const bool is_best = i == slot->incumbent;
+        const double mean = slot->incumbent_gain + (is_best ? 0 : arm->mean);
+        double error = is_best ? 0 : stp_bandit_error(bandit, arm), half;
+
+        if (arm->n == 0)
+            continue;
+        error = sqrt(error * error + slot->incumbent_var);
+        half = z_bound * error;
+        bound.n_tried++;
+        if (bound.n_tried > 1 && exp(mean + half) <= bound.gain_high)
+            continue;
+        bound.arm = i;
+        bound.gain = exp(mean);
+        bound.gain_low = exp(mean - half);
+        bound.gain_high = exp(mean + half);
+    }
+    return bound;
 }
 
 struct stp_bandit_arm_state stp_bandit_get_arm(const struct stp_bandit *bandit,

@@ -133,6 +133,10 @@ void stp_bandit_set_window(struct stp_bandit *bandit,
                            const unsigned shares[STP_BANDIT_KEYS],
                            unsigned n_calls);
 
+/* HALVING: sets the share of the time that collectives of a key are under way.
+ * Keys are searched in this order, and not where it is below min_gain. */
+void stp_bandit_set_busy(struct stp_bandit *bandit, unsigned key, double share);
+
 /* ---- while the job runs ---- */
 
 /* The next thing to do. */
@@ -206,10 +210,21 @@ struct stp_bandit_key_state {
     unsigned running; /* the arm in force */
     unsigned best;    /* the arm with which it would settle now */
     bool is_settled;
+    bool is_hopeless; /* its collectives take less time than min_gain */
     uint64_t n_calls; /* HALVING: in trials until it settled first, under the
                          arm and under the incumbent */
     double gain; /* of 'best' over NCCL's own choice: of windows, or rewards */
     double gain_low; /* 95 percent interval */
+    double gain_high;
+};
+
+/* HALVING: what the arms of a key that were tried may gain over NCCL's own
+ * choice: of the one that may gain most, with its 95 percent interval. */
+struct stp_bandit_bound {
+    unsigned n_tried; /* arms; 0: nothing is known */
+    unsigned arm;
+    double gain;
+    double gain_low;
     double gain_high;
 };
 
@@ -226,6 +241,8 @@ struct stp_bandit_set_state {
 
 struct stp_bandit_key_state stp_bandit_get_key(const struct stp_bandit *bandit,
                                                unsigned key);
+struct stp_bandit_bound stp_bandit_get_bound(const struct stp_bandit *bandit,
+                                             unsigned key);
 struct stp_bandit_set_state stp_bandit_get_set(const struct stp_bandit *bandit);
 struct stp_bandit_arm_state stp_bandit_get_arm(const struct stp_bandit *bandit,
                                                unsigned key, unsigned arm);

@@ -9,7 +9,8 @@
 enum {
     N_OWN_ERROR = 4, /* blocks from which an arm's own deviation counts */
     N_MEDIAN = 4,    /* blocks whose median means something */
-    N_NOISE = 6,     /* spreads by which the noise is known */
+    N_NOISE = 6,     /* spreads by which the noise is less than it was said */
+    N_SURE = 24,     /* and by which it is known: stalls may hit half of few */
 };
 
 /* Standard deviations of a spread, or of a gain. */
@@ -32,11 +33,13 @@ void stp_bandit_add_spreads(struct stp_bandit *bandit,
     n = bandit->n_spreads < STP_SPREADS ? bandit->n_spreads : STP_SPREADS;
     memcpy(sizes, bandit->spreads, n * sizeof(sizes[0]));
     bandit->noise = fmax(least_noise, stp_robust_stddev(sizes, n) / sqrt(2));
+    if (n < N_SURE && bandit->noise > bandit->first_noise)
+        bandit->noise = bandit->first_noise;
 }
 
 void stp_bandit_set_noise(struct stp_bandit *bandit, double noise)
 {
-    bandit->noise = fmax(least_noise, noise);
+    bandit->noise = bandit->first_noise = fmax(least_noise, noise);
     bandit->n_spreads = 0;
 }
 

@@ -59,6 +59,8 @@ struct stp_bandit_slot {
     struct stp_bandit_arm own; /* the pair that NCCL's own choice has */
     double own_us;             /* what NCCL expects of it; 0: not known */
     unsigned share;            /* calls of a window; 0: it is not made */
+    bool is_timed;             /* 'busy' is known */
+    double busy;               /* share of the time in its collectives */
     unsigned incumbent;
     unsigned promoted; /* number of its promotion, over all keys */
     unsigned runner_up;
@@ -103,6 +105,7 @@ struct stp_bandit {
     unsigned n_promoted;
     unsigned n_reopened; /* how often searches were opened again */
     double noise;        /* of a block's gain: its standard deviation */
+    double first_noise;  /* as it was said */
     unsigned n_spreads;
     double spreads[STP_SPREADS]; /* of the last blocks, absolute; a ring */
 };

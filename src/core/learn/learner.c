@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/learn/headroom.h"
 #include "core/text.h"
 
 enum {
@@ -49,6 +50,8 @@ struct stp_learner {
     uint64_t sample_from;
     size_t n_samples;   /* asked for */
     uint64_t *begin_ns; /* of the samples; owned; NULL: none */
+    uint64_t *end_ns;   /* likewise, behind them */
+    struct stp_delays delays;
     struct stp_window_choice window;
     uint8_t shares[STP_BANDIT_KEYS]; /* of the sequence; at most 255 */
     uint64_t check_at;
@@ -79,6 +82,8 @@ static const char *const kinds[STP_N_LEARN_KINDS] = {
     [STP_LEARN_SETTLED] = "settled",     [STP_LEARN_NOISY] = "noisy",
     [STP_LEARN_ALONE] = "alone",         [STP_LEARN_SET] = "set",
     [STP_LEARN_CONFIRMED] = "confirmed", [STP_LEARN_DROPPED] = "dropped",
+    [STP_LEARN_STEP] = "step",           [STP_LEARN_BUSY] = "busy",
+    [STP_LEARN_HOST] = "host",           [STP_LEARN_BOUND] = "bound",
     [STP_LEARN_GRAPHS] = "graphs",
 };
 
@@ -199,7 +204,8 @@ static void learner_report_results(struct stp_learner *l)
             continue;
         state = stp_bandit_get_key(l->bandit, k);
         if (state.is_settled && !l->keys[k].was_settled) {
-            if (state.best == 0 && !learner_is_by_file(l) && least > 1 + noisy)
+            if (state.best == 0 && !state.is_hopeless &&
+                !learner_is_by_file(l) && least > 1 + noisy)
                 learner_report(l,
                                (struct stp_learn_event){.kind = STP_LEARN_NOISY,
                                                         .key = (int)k,
@@ -271,11 +277,13 @@ static void learner_find(struct stp_learner *l)
     if (l->n_samples > most_samples)
         l->n_samples = most_samples;
     free(l->begin_ns);
-    l->begin_ns = calloc(l->n_samples, sizeof(*l->begin_ns));
+    l->begin_ns = calloc(2 * l->n_samples, sizeof(*l->begin_ns));
     if (l->begin_ns == NULL) {
         learner_find_again(l);
         return;
     }
+    l->end_ns = l->begin_ns + l->n_samples;
+    stp_delays_restart(&l->delays);
     /* NCCL may have asked the profiler about the next calls already. */
     l->sample_from = n_calls + STP_TRIAL_LEAD;
     l->phase = SAMPLE;
@@ -296,6 +304,35 @@ static bool learner_count_shares(const struct stp_learner *l, uint64_t from,
         if (keys[i] < STP_BANDIT_KEYS && shares[keys[i]] < UINT8_MAX)
             shares[keys[i]]++;
     return true;
+}
+
+/* Reports what the samples spend in collectives, which bounds all gains. */
+static void learner_tell_headroom(struct stp_learner *l, const uint8_t *keys)
+{
+    const double at_once = stp_delays_short(&l->delays);
+    struct stp_headroom h;
+    double bound;
+
+    if (!stp_headroom_measure(keys, l->begin_ns, l->end_ns, l->n_samples,
+                              l->sequence, &h))
+        return;
+    bound = h.step_us / (h.step_us - h.busy_us);
+    learner_report(l, (struct stp_learn_event){.kind = STP_LEARN_STEP,
+                                               .key = -1,
+                                               .value = h.step_us,
+                                               .gain = bound,
+                                               .gain_low = bound,
+                                               .gain_high = bound});
+    for (unsigned k = 0; k < STP_BANDIT_KEYS; k++) {
+        if (!l->keys[k].is_known)
+            continue;
+        stp_bandit_set_busy(l->bandit, k, h.key_us[k] / h.step_us);
+        learner_report_arm(l, STP_LEARN_BUSY, k, 0, h.key_us[k]);
+    }
+    if (at_once >= 0)
+        learner_report(l, (struct stp_learn_event){.kind = STP_LEARN_HOST,
+                                                   .key = -1,
+                                                   .value = at_once});
 }
 
 /* Finds a window to propose; false if there is none yet, calls do not repeat,
@@ -329,6 +366,7 @@ static bool learner_end_sample(struct stp_learner *l,
         shares[k] = l->shares[k] * n_sequences;
     stp_bandit_set_window(l->bandit, shares, l->window.n_calls);
     stp_bandit_set_noise(l->bandit, l->window.noise);
+    learner_tell_headroom(l, keys);
     l->phase = TRY;
     l->needs_window = false;
     l->n_broken = 0;
@@ -361,6 +399,21 @@ static void learner_check_sequence(struct stp_learner *l)
 }
 
 /* ---- times ---- */
+
+static void learner_tell_bound(struct stp_learner *l, unsigned key)
+{
+    const struct stp_bandit_bound bound = stp_bandit_get_bound(l->bandit, key);
+
+    if (bound.n_tried > 0)
+        learner_report(l,
+                       (struct stp_learn_event){.kind = STP_LEARN_BOUND,
+                                                .key = (int)key,
+                                                .arm = bound.arm,
+                                                .value = bound.n_tried,
+                                                .gain = bound.gain,
+                                                .gain_low = bound.gain_low,
+                                                .gain_high = bound.gain_high});
+}
 
 static void learner_take_blocks(struct stp_learner *l)
 {
@@ -399,6 +452,8 @@ static void learner_take_blocks(struct stp_learner *l)
                                .gain_high = gain});
         }
         stp_bandit_block(l->bandit, &block, n_calls);
+        if (block.is_complete && !is_set)
+            learner_tell_bound(l, block.trial.key);
     }
 }
 
@@ -410,16 +465,24 @@ void stp_learner_note(struct stp_learner *learner, const struct stp_note *note)
     const struct stp_bandit_want now = {
         .key = note->key, .arm = note->arm, .call = note->call};
     uint64_t at = note->call - l->sample_from;
+    const bool is_sample =
+        l->phase == SAMPLE && note->call >= l->sample_from && at < l->n_samples;
 
+    if (note->kind == STP_NOTE_END) {
+        if (is_sample)
+            l->end_ns[at] = note->t_ns;
+        return;
+    }
     if (note->kind == STP_NOTE_TIME) {
         if (learner_is_by_file(l))
             return;
+        if (note->host_ns != 0 && (is_sample || l->phase == FIND))
+            stp_delays_add(&l->delays, note->host_ns, note->t_ns);
         if (note->key < STP_BANDIT_KEYS && note->n_channels > 0)
             stp_bandit_set_channels(l->bandit, note->key, note->arm,
                                     note->n_channels);
         stp_windows_time(l->windows, note->call, note->t_ns);
-        if (l->phase == SAMPLE && note->call >= l->sample_from &&
-            at < l->n_samples)
+        if (is_sample)
             l->begin_ns[at] = note->t_ns;
         return;
     }

@@ -56,6 +56,13 @@ enum stp_learn_kind {
                             gain over NCCL's own choice, in one block */
     STP_LEARN_CONFIRMED, /* that gain, in 'value' blocks */
     STP_LEARN_DROPPED,   /* likewise; the newest of them is out for good */
+    STP_LEARN_STEP,      /* a sequence of calls takes 'value' us, and without
+                            its collectives at most 'gain' times as fast */
+    STP_LEARN_BUSY,      /* those of the key take 'value' us of it */
+    STP_LEARN_HOST,      /* the GPU began this share of them, 'value', as soon
+                            as the host had launched them */
+    STP_LEARN_BOUND,     /* of the arms tried, 'value' in number, this one may
+                            gain most: not more than gain_high (95 percent) */
     STP_LEARN_GRAPHS,    /* collectives are captured into CUDA graphs; of the
                             plugin */
     STP_N_LEARN_KINDS,

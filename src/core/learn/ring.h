@@ -15,6 +15,7 @@ enum stp_note_kind {
                         incumbent from 'call' on, in 'n_blocks' blocks */
     STP_NOTE_WINDOW, /* windows have 'n_calls' calls */
     STP_NOTE_TIME,   /* 'call', of 'key' with 'arm', began on the GPU at t_ns */
+    STP_NOTE_END,    /* 'call' ended on the GPU at t_ns */
 };
 
 struct stp_note {
@@ -28,6 +29,8 @@ struct stp_note {
     uint32_t n_calls; /* of STP_NOTE_TRIAL, too */
     uint64_t call;    /* number */
     uint64_t t_ns;
+    uint64_t host_ns; /* of STP_NOTE_TIME: the launch, by the host's clock; 0:
+                         not known */
 };
 
 struct stp_ring; /* opaque: it holds atomics, which C++ cannot read */

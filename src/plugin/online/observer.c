@@ -225,19 +225,32 @@ bool stp_observer_launched(struct stp_observer *observer,
     return false;
 }
 
-void stp_observer_took(struct stp_observer *observer, uint32_t token,
-                       unsigned n_channels, uint64_t begin_ns)
+static void observer_put_time(struct stp_observer *o, uint32_t token,
+                              struct stp_note note)
 {
-    uint64_t last = stp_history_calls(observer->history) - 1;
-    const struct stp_note note = {.kind = STP_NOTE_TIME,
-                                  .key = token >> 7 & 0x7f,
-                                  .arm = token >> 1 & 0x1f,
-                                  .n_channels = (uint8_t)n_channels,
-                                  .call =
-                                      last - ((last - (token >> 14)) & NUMBER),
-                                  .t_ns = begin_ns};
+    const uint64_t last = stp_history_calls(o->history) - 1;
 
-    stp_ring_put(observer->times, &note);
+    note.key = token >> 7 & 0x7f;
+    note.arm = token >> 1 & 0x1f;
+    note.call = last - ((last - (token >> 14)) & NUMBER);
+    stp_ring_put(o->times, &note);
+}
+
+void stp_observer_took(struct stp_observer *observer, uint32_t token,
+                       unsigned n_channels, uint64_t host_ns, uint64_t begin_ns)
+{
+    observer_put_time(observer, token,
+                      (struct stp_note){.kind = STP_NOTE_TIME,
+                                        .n_channels = (uint8_t)n_channels,
+                                        .t_ns = begin_ns,
+                                        .host_ns = host_ns});
+}
+
+void stp_observer_ended(struct stp_observer *observer, uint32_t token,
+                        uint64_t end_ns)
+{
+    observer_put_time(observer, token,
+                      (struct stp_note){.kind = STP_NOTE_END, .t_ns = end_ns});
 }
 
 /* ---- digesting notes ---- */

@@ -63,9 +63,15 @@ bool stp_observer_launched(struct stp_observer *observer,
                            const struct stp_launch *launch,
                            uint32_t *token_ret);
 
-/* A launch began on the GPU, by its clock.  One thread at a time. */
+/* A launch began on the GPU, by its clock; 'host_ns' is when the host launched
+ * it, 0: not known.  One thread at a time. */
 void stp_observer_took(struct stp_observer *observer, uint32_t token,
-                       unsigned n_channels, uint64_t begin_ns);
+                       unsigned n_channels, uint64_t host_ns,
+                       uint64_t begin_ns);
+
+/* A launch ended there.  Likewise. */
+void stp_observer_ended(struct stp_observer *observer, uint32_t token,
+                        uint64_t end_ns);
 
 /* ---- off the launch path, one thread at a time ---- */
 

@@ -351,7 +351,7 @@ static void online_stop_learning(struct stp_backend *b)
     b->observer = NULL;
     if (b->profile != NULL) {
         stp_profile_want(b->profile, false);
-        stp_profile_attach(b->profile, NULL);
+        stp_profile_attach(b->profile, NULL, false);
     }
 }
 
@@ -368,7 +368,8 @@ void stp_backend_start(struct stp_backend *backend)
     if (backend->observer == NULL)
         return;
     if (backend->profile != NULL) {
-        stp_profile_attach(backend->profile, backend->observer);
+        stp_profile_attach(backend->profile, backend->observer,
+                           !backend->set.is_inline);
         stp_profile_want(backend->profile,
                          stp_observer_is_sampling(backend->observer));
     } else if (backend->set.rules.objective != STP_LEARN_FILE) {

@@ -21,9 +21,10 @@ struct stp_profile *stp_profile_take(uint64_t comm_id);
 void stp_profile_release(struct stp_profile *profile);
 
 /* Reports times to the observer from now on; with NULL times are dropped, also
- * those of collectives under way. */
+ * those of collectives under way.  'has_clock': the host's clock is that of the
+ * job, whose launches it can tell; in virtual time it is not. */
 void stp_profile_attach(struct stp_profile *profile,
-                        struct stp_observer *observer);
+                        struct stp_observer *observer, bool has_clock);
 
 /* Whether the next collectives are to be timed: NCCL's profiler is on for the
  * process while any communicator wants it, and else costs nothing. */

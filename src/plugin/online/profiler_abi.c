@@ -16,6 +16,7 @@
 #include "core/names.h"
 #include "core/policy/policy.h"
 #include "nccl_profiler_abi.h"
+#include "plugin/online/clock.h"
 #include "plugin/online/profile.h"
 #include "plugin/online/recorder.h"
 
@@ -44,7 +45,11 @@ struct flight {
     uint64_t record; /* in the trace; 0: none */
     uint32_t token;
     uint8_t n_channels;
-    bool is_used; /* until it has begun */
+    bool is_used;     /* until it has begun */
+    bool wants_end;   /* the observer asks how long it takes */
+    uint8_t n_ended;  /* channels */
+    uint64_t host_ns; /* of the launch; 0: not known */
+    uint64_t end_ns;  /* the latest of them */
 };
 
 struct stp_profile {
@@ -62,6 +67,7 @@ struct stp_profile {
     _Atomic uint64_t n_copied;
     pthread_mutex_t lock;                       /* of the members below */
     struct stp_observer *observer;              /* NULL: times are of no use */
+    bool has_clock;                             /* the host's is the job's */
     uint64_t next_number[NCCL_NUM_TUNED_FUNCS]; /* number of each function */
     unsigned n_launches;
     struct flight *flights; /* a ring of N_FLIGHTS; with an observer */
@@ -155,9 +161,10 @@ void stp_profile_release(struct stp_profile *profile)
 }
 
 void stp_profile_attach(struct stp_profile *profile,
-                        struct stp_observer *observer)
+                        struct stp_observer *observer, bool has_clock)
 {
     pthread_mutex_lock(&profile->lock);
+    profile->has_clock = has_clock;
     if (profile->flights == NULL && observer != NULL)
         profile->flights = calloc(N_FLIGHTS, sizeof(*profile->flights));
     profile->observer = profile->flights != NULL ? observer : NULL;
@@ -325,8 +332,16 @@ static void *profile_start_collective(struct stp_profile *p,
         p->next_number[launch.coll] = event->coll.seqNumber + 1;
         if (stp_observer_launched(p->observer, &launch, &token)) {
             flight = &p->flights[p->n_launches++ % N_FLIGHTS];
-            *flight =
-                (struct flight){p, record, token, event->coll.nChannels, true};
+            *flight = (struct flight){
+                .profile = p,
+                .record = record,
+                .token = token,
+                .n_channels = event->coll.nChannels,
+                .is_used = true,
+                .wants_end =
+                    record == 0 && stp_observer_is_sampling(p->observer),
+                .host_ns = p->has_clock ? stp_now_ns() : 0,
+            };
         }
     }
     pthread_mutex_unlock(&p->lock);
@@ -340,6 +355,7 @@ static void *profile_start_channel(const ncclProfilerEvent_t *event)
     void *parent = event->parentObj;
     const uint64_t begin_ns = event->kernelCh.pTimer;
     uint64_t record = handle_number(parent, HANDLE_RECORD);
+    bool wants_end = false;
 
     if (parent != NULL && handle_is(parent, HANDLE_FLIGHT)) {
         struct flight *f = parent;
@@ -347,11 +363,14 @@ static void *profile_start_channel(const ncclProfilerEvent_t *event)
         pthread_mutex_lock(&f->profile->lock);
         if (f->is_used && f->profile->observer != NULL)
             stp_observer_took(f->profile->observer, f->token, f->n_channels,
-                              begin_ns);
+                              f->host_ns, begin_ns);
         f->is_used = false;
         record = f->record;
+        wants_end = f->wants_end;
         pthread_mutex_unlock(&f->profile->lock);
     }
+    if (wants_end)
+        return parent;
     if (record == 0)
         return NULL;
     stp_recorder_began(record, begin_ns);
@@ -419,14 +438,34 @@ static ncclResult_t profile_stop(void *event)
     return ncclSuccess;
 }
 
+/* A channel of the collective ended; it has when all did. */
+static void profile_end_channel(struct flight *f, uint64_t end_ns)
+{
+    struct stp_profile *p = f->profile;
+
+    pthread_mutex_lock(&p->lock);
+    if (end_ns > f->end_ns)
+        f->end_ns = end_ns;
+    if (f->wants_end && ++f->n_ended == f->n_channels) {
+        f->wants_end = false;
+        if (p->observer != NULL)
+            stp_observer_ended(p->observer, f->token, f->end_ns);
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
 static ncclResult_t profile_record_state(void *event, int state,
                                          const void *args)
 {
     const ncclProfilerStateArgs_t *told = args;
     const uint64_t record = handle_number(event, HANDLE_RECORD);
 
-    if (state == NCCL_PROFILE_KERNEL_CH_STOP && record != 0 && told != NULL)
+    if (state != NCCL_PROFILE_KERNEL_CH_STOP || told == NULL)
+        return ncclSuccess;
+    if (record != 0)
         stp_recorder_ended(record, told->kernelCh.pTimer);
+    else if (event != NULL && handle_is(event, HANDLE_FLIGHT))
+        profile_end_channel(event, told->kernelCh.pTimer);
     return ncclSuccess;
 }
 

@@ -108,8 +108,7 @@ static const struct stp_csv_column journal_columns[] = {
     {"nNodes", "a number from 1", true, WHOLE(1), INTO(n_nodes)},
     {"nRanks", "a number from 1", true, WHOLE(1), INTO(n_ranks)},
     {"event",
-     "message, window, trial, block, incumbent, reward, settled, noisy or "
-     "alone",
+     "an event such as message, window, trial, block, settled or bound",
      true, STP_CSV_WORD, INTO(kind), .from_name = journal_event_from_name},
     {"call", "a number", true, WHOLE(0), INTO(call)},
     {"collective", "a collective", true, STP_CSV_WORD, INTO(coll),
@@ -166,7 +165,8 @@ static enum stp_status journal_end_row(void *user, void *row,
     static const bool of_job[STP_N_LEARN_KINDS] = {
         [STP_LEARN_WINDOW] = true,  [STP_LEARN_ALONE] = true,
         [STP_LEARN_SET] = true,     [STP_LEARN_CONFIRMED] = true,
-        [STP_LEARN_DROPPED] = true, [STP_LEARN_GRAPHS] = true};
+        [STP_LEARN_DROPPED] = true, [STP_LEARN_GRAPHS] = true,
+        [STP_LEARN_STEP] = true,    [STP_LEARN_HOST] = true};
     struct journal_reading *r = user;
     struct stp_journal_line *line = row;
 

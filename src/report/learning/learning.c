@@ -121,6 +121,15 @@ static void learning_take_line(struct stp_learning_key *key,
             key->verdict = STP_LEARNING_TRYING;
         }
         break;
+    case STP_LEARN_BUSY:
+        if (set->step_us > 0)
+            key->busy = fmax(key->busy, fmin(line->value / set->step_us, 1));
+        break;
+    case STP_LEARN_BOUND:
+        key->n_tried = (size_t)fmin(fmax(line->value, 0), STP_BANDIT_ARMS);
+        key->bound = (struct stp_learning_gain){line->gain, line->gain_low,
+                                                line->gain_high};
+        break;
     case STP_LEARN_NOISY:
         key->verdict = STP_LEARNING_NOISY;
         key->least_gain = line->gain;
@@ -238,6 +247,7 @@ enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
                                  struct stp_error *err)
 {
     struct stp_learning l = {0};
+    double begin_us = INFINITY;
 
     if (!learning_make_keys(lines, &l) || !learning_make_sets(lines, &l)) {
         stp_learning_free(&l);
@@ -264,8 +274,17 @@ enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
         l.has_graphs |= line->kind == STP_LEARN_GRAPHS;
         if (line->kind == STP_LEARN_ALONE && line->value > (double)l.n_alone)
             l.n_alone = (uint64_t)fmin(line->value, max_calls);
+        l.trials_us = fmax(l.trials_us, line->t_us - begin_us);
         switch (line->kind) {
+        case STP_LEARN_STEP:
+            set->step_us = line->value;
+            set->step_gain = fmax(line->gain, 1);
+            break;
+        case STP_LEARN_HOST:
+            set->at_once = line->value;
+            break;
         case STP_LEARN_WINDOW:
+            begin_us = fmin(begin_us, line->t_us);
             set_clear(set);
             break;
         case STP_LEARN_INCUMBENT:

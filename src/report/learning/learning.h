@@ -44,6 +44,9 @@ struct stp_learning_key {
     bool is_settled;
     struct stp_bandit_arm with;    /* if so */
     struct stp_learning_gain gain; /* of a step, or of rewards */
+    double busy;    /* share of the time in its collectives; 0: not known */
+    size_t n_tried; /* arms; 0: 'bound' is not known */
+    struct stp_learning_gain bound; /* of the arm that may gain most */
     double least_gain; /* that would have been found, if too noisy; else 0 */
     enum stp_learning_verdict verdict;
     struct stp_learning_arm arms[STP_BANDIT_ARMS];
@@ -55,6 +58,9 @@ struct stp_learning_set {
     uint64_t comm;
     uint64_t n_nodes;
     uint64_t n_ranks;
+    double step_us;   /* of a sequence of calls */
+    double step_gain; /* without its collectives, at most; 0: not known */
+    double at_once;   /* share of launches that the GPU began at once */
     double window_us; /* mean time of one with these arms */
     size_t n_blocks;  /* in which they were compared with what ran before */
     double log_gain;  /* as above */
@@ -75,6 +81,7 @@ struct stp_learning {
     struct stp_learning_set *sets; /* in the order of the journal */
     size_t n_sets;
     uint64_t n_blocks; /* of windows that were compared */
+    double trials_us;  /* from when the first began */
     uint64_t n_alone;  /* calls that repeat no sequence, at most; 0: they do */
     bool has_graphs;   /* collectives were captured into CUDA graphs */
 };

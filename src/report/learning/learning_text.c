@@ -5,12 +5,13 @@
 #include "core/names.h"
 #include "core/text.h"
 #include "report/json.h"
+#include "report/learning/bounds.h"
 #include "report/learning/learning.h"
 #include "report/table.h"
 
 static const char *const learning_verdicts[STP_N_LEARNING_VERDICTS] = {
-    [STP_LEARNING_UNTRIED] = "never explored",
-    [STP_LEARNING_TRYING] = "still trying",
+    [STP_LEARNING_UNTRIED] = "nothing tried",
+    [STP_LEARNING_TRYING] = "no bound yet",
     [STP_LEARNING_SETTLED] = "settled",
     [STP_LEARNING_NOISY] = "too noisy",
 };
@@ -78,6 +79,7 @@ static void learning_put(const struct stp_learning_key *key, const char *base,
     const char *name = learning_verdicts[key->verdict];
     bool is_noisy = key->verdict == STP_LEARNING_NOISY;
     bool has_arm = key->is_settled && key->with.algo >= 0;
+    const double bound = stp_bounds_of_key(key);
     char nodes[40] = "";
 
     if (key->n_nodes > 1)
@@ -96,8 +98,14 @@ static void learning_put(const struct stp_learning_key *key, const char *base,
                       t);
     stp_table_number(t, "least_gain", NULL, is_noisy ? key->least_gain : NAN,
                      3);
+    stp_table_number(t, "busy", NULL, key->busy > 0 ? key->busy : (double)NAN,
+                     5);
+    stp_table_number(t, "bound", NULL, bound, 5);
     stp_table_word(t, "verdict", NULL, name);
-    if (is_noisy)
+    if (!has_arm && isfinite(bound))
+        stp_table_text(t, "<verdict", "gains %.1f percent at most, %zu tried",
+                       stp_bounds_percent(bound), key->n_tried);
+    else if (is_noisy)
         stp_table_text(t, "<verdict", "%s to find gains below %.3fx", name,
                        key->least_gain);
     else
@@ -159,11 +167,16 @@ enum stp_status stp_print_learned_keys(const struct stp_learning *learning,
 
     if (learning->n == 0)
         return STP_OK;
+    stp_print_headroom(learning, fp);
     for (size_t i = 0; i < learning->n; i++) {
+        if (stp_bounds_is_small(&learning->keys[i]))
+            continue;
         stp_table_row(&t);
         learning_put(&learning->keys[i], base, &t);
     }
-    return stp_table_end(&t, fp, err);
+    STP_TRY(stp_table_end(&t, fp, err));
+    stp_print_bounds(learning, fp);
+    return STP_OK;
 }
 
 /* ---- JSON ---- */

@@ -178,7 +178,7 @@ TEST_F(OnlineLearns, WhatThePolicySaysIsNotTried)
 
 TEST_F(OnlineLearns, AJobThatIsTooNoisyIsToldSoAndKeepsNcclsChoice)
 {
-    calls_[0].compute_us = calls_[1].compute_us = 20000;
+    calls_[0].compute_us = calls_[1].compute_us = 2000;
     options_.compute_noise = 0.2;
     Set("STEPTUNE_BUDGET", "1");
 

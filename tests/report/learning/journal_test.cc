@@ -147,7 +147,7 @@ TEST(Journal, RefusesWhatIsNone)
         {"fields", kHead + good + "1,1,1,4,st\n" + good, 3, "5 fields"},
         {"torn within", kHead + "1,1,1,4" + good, 2, "fields, expected 16"},
         {"event", kHead + "1,1,1,4,trail,0,,,,,,,9,,,\n", 2,
-         "event 'trail', expected message, window, trial"},
+         "event 'trail', expected an event such as message"},
         {"comm", kHead + "1,0x1,1,4,step,0,,,,,,,9,,,\n", 2, "comm '0x1'"},
         {"no comm", kHead + "1,,1,4,step,0,,,,,,,9,,,\n", 2, "comm ''"},
         {"long comm", kHead + "1,12345678901234567,1,4,step,0,,,,,,,9,,,\n", 2,

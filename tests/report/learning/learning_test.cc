@@ -71,12 +71,28 @@ std::string Table(const Learning &l, const char *policy = "learned.conf",
     }));
 }
 
+std::string Step(double us)
+{
+    return "0,1,1,4,step,5,,,,,,," + std::to_string(us) + ",1.25,1.25,1.25\n";
+}
+
+std::string Busy(double us)
+{
+    return Line(5, "busy", kOwn, std::to_string(us) + ",,,");
+}
+
+std::string Bound(unsigned n, double high)
+{
+    return Line(70, "bound", kRing,
+                std::to_string(n) + ",0.98,0.97," + std::to_string(high));
+}
+
 TEST(Learning, SaysWhatBecameOfAMessage)
 {
     const std::string tried = Reward(1, kOwn, 40) + Trial(8, kRing);
     const VerdictCase cases[] = {
-        {"untried", Reward(1, kOwn, 40), "1 0 - - never explored"},
-        {"trying", tried, "1 1 - - still trying"},
+        {"untried", Reward(1, kOwn, 40), "1 0 - - nothing tried"},
+        {"trying", tried, "1 1 - - no bound yet"},
         {"settled", tried + Settled(20, kRing),
          "1 1 ring/ll128/24 1.400x (1.300 to 1.500) settled"},
         {"own", tried + Settled(20, kOwn), "1 1 NCCL's own - settled"},
@@ -86,7 +102,16 @@ TEST(Learning, SaysWhatBecameOfAMessage)
          "1 1 ring/ll128/24 1.400x (1.300 to 1.500) settled"},
         {"dropped",
          tried + Settled(60, kRing) + Line(90, "incumbent", kOwn, kNoGain),
-         "1 1 - - still trying"},
+         "1 1 - - no bound yet"},
+        {"bounded by its time", Step(36000) + Busy(360) + Reward(1, kOwn, 40),
+         "1 0 - - gains 1.0 percent at most, 0 tried"},
+        {"bounded by its arms",
+         tried + Step(36000) + Busy(360) + Bound(3, 1.004),
+         "1 1 - - gains 0.4 percent at most, 3 tried"},
+        {"bounded, and settled", tried + Bound(3, .99) + Settled(60, kOwn),
+         "1 1 NCCL's own - gains 0.1 percent at most, 3 tried"},
+        {"bounded, and won", tried + Bound(3, 1.5) + Settled(60, kRing),
+         "1 1 ring/ll128/24 1.400x (1.300 to 1.500) settled"},
         {"drifted", tried + Settled(60, kRing) + Settled(90, kOwn),
          "1 1 NCCL's own - settled"},
     };
@@ -96,6 +121,40 @@ TEST(Learning, SaysWhatBecameOfAMessage)
                     HasSubstr(std::string(" 4 allgather 4194304 5242879 ") +
                               c.row + "\n"))
             << c.name;
+}
+
+// Bounds come before a trial, of the arms, and with the time of a smaller one.
+TEST(Learning, BoundsWhatCanBeWon)
+{
+    const std::string small =
+        "5,1,1,4,busy,5,broadcast,8,9,auto,auto,,18,,,\n"
+        "5,1,1,4,busy,5,broadcast,16,19,auto,auto,,9,,,\n";
+    const std::string window = "5,1,1,4,window,5,,,,,,,4,,,\n";
+    const std::string at_once = "5,1,1,4,host,5,,,,,,,0.97,,,\n";
+    const std::string left = Squeezed(Table(
+        Learning(Step(36000) + small + Busy(1800) + window +
+                 Reward(1, kOwn, 40) + Trial(60000, kRing) + Bound(3, 1.02))));
+
+    EXPECT_THAT(
+        left,
+        HasSubstr("Collectives of 4 ranks take 7.2 of each 36 ms: no choice of "
+                  "NCCL's shortens the job by more than 20.0 percent.\n"
+                  "NCCL's events do not tell"));
+    EXPECT_THAT(left, Not(HasSubstr("host")));
+    EXPECT_THAT(left, Not(HasSubstr("broadcast")));
+    EXPECT_THAT(
+        left,
+        HasSubstr("2 more kinds of message take less than 0.1 percent of the "
+                  "time each, 0.075 percent together.\n"
+                  "No arm of the 3 that were tried makes the job shorter by "
+                  "more than 2.0 percent (95 percent).\n"
+                  "All kinds of message together can shorten it by 2.1 percent "
+                  "at most; 1 percent would take about 4 minutes more.\n"));
+    EXPECT_THAT(Table(Learning(Step(36000) + Busy(1800) + at_once)),
+                HasSubstr("The host bounds the job: the GPU began 97 percent"));
+    EXPECT_THAT(Table(Learning(Step(36000) + Busy(1800) + Bound(3, 1.02) +
+                               Settled(9, kRing))),
+                Not(HasSubstr("No arm")));
 }
 
 TEST(Learning, NamesThePolicyThatStaysWhereNothingIsFaster)
