@@ -770,8 +770,7 @@ struct stp_bandit_key_state stp_bandit_get_key(const struct stp_bandit *bandit,
         return state;
     }
     state.best = slot->incumbent;
-    state.is_hopeless = search_is_hopeless(bandit, slot);
-    state.is_settled = slot->is_settled || state.is_hopeless;
+    state.is_settled = slot->is_settled || search_is_hopeless(bandit, slot);
     if (slot->incumbent != 0 && slot->incumbent_n >= 2) {
         double half =
             stp_t975(slot->incumbent_n - 1) * sqrt(slot->incumbent_var);

@@ -186,10 +186,6 @@ void stp_bandit_recall(struct stp_bandit *bandit, unsigned key,
 /* HALVING: sets the noise of a block's gain until blocks are known. */
 void stp_bandit_set_noise(struct stp_bandit *bandit, double noise);
 
-/* HALVING: the least gain of a window that a search finds, as a ratio, by the
- * noise of the last blocks. */
-double stp_bandit_least_gain(const struct stp_bandit *bandit);
-
 /* HALVING: takes the next block of a trial, in order. A block that is not
  * complete does nothing but end its trial, if it is the last. */
 void stp_bandit_block(struct stp_bandit *bandit, const struct stp_block *block,
@@ -210,7 +206,6 @@ struct stp_bandit_key_state {
     unsigned running; /* the arm in force */
     unsigned best;    /* the arm with which it would settle now */
     bool is_settled;
-    bool is_hopeless; /* its collectives take less time than min_gain */
     uint64_t n_calls; /* HALVING: in trials until it settled first, under the
                          arm and under the incumbent */
     double gain; /* of 'best' over NCCL's own choice: of windows, or rewards */

@@ -224,12 +224,6 @@ static unsigned decide_find_leader(const struct stp_bandit_slot *slot)
 
 /* ---- verdicts ---- */
 
-double stp_bandit_least_gain(const struct stp_bandit *bandit)
-{
-    return exp(log1p(bandit->rules.min_gain) +
-               z_in * bandit->noise / sqrt(N_SPENT));
-}
-
 /* Whether an arm's gain is above the least that counts by 'z' errors. */
 static bool decide_is_better(const struct stp_bandit *b,
                              const struct stp_bandit_try *arm, double z)

@@ -19,8 +19,6 @@ enum {
     ALONE_CALLS = 16384,   /* without a sequence, which is told */
 };
 
-static const double noisy = 0.01; /* a gain that ought to be found */
-
 enum learner_phase {
     FIND,   /* the sequence */
     SAMPLE, /* times, to choose a window */
@@ -76,14 +74,21 @@ static const char *const objectives[STP_N_LEARN_OBJECTIVES] = {
 };
 
 static const char *const kinds[STP_N_LEARN_KINDS] = {
-    [STP_LEARN_MESSAGE] = "message",     [STP_LEARN_WINDOW] = "window",
-    [STP_LEARN_TRIAL] = "trial",         [STP_LEARN_BLOCK] = "block",
-    [STP_LEARN_INCUMBENT] = "incumbent", [STP_LEARN_REWARD] = "reward",
-    [STP_LEARN_SETTLED] = "settled",     [STP_LEARN_NOISY] = "noisy",
-    [STP_LEARN_ALONE] = "alone",         [STP_LEARN_SET] = "set",
-    [STP_LEARN_CONFIRMED] = "confirmed", [STP_LEARN_DROPPED] = "dropped",
-    [STP_LEARN_STEP] = "step",           [STP_LEARN_BUSY] = "busy",
-    [STP_LEARN_HOST] = "host",           [STP_LEARN_BOUND] = "bound",
+    [STP_LEARN_MESSAGE] = "message",
+    [STP_LEARN_WINDOW] = "window",
+    [STP_LEARN_TRIAL] = "trial",
+    [STP_LEARN_BLOCK] = "block",
+    [STP_LEARN_INCUMBENT] = "incumbent",
+    [STP_LEARN_REWARD] = "reward",
+    [STP_LEARN_SETTLED] = "settled",
+    [STP_LEARN_ALONE] = "alone",
+    [STP_LEARN_SET] = "set",
+    [STP_LEARN_CONFIRMED] = "confirmed",
+    [STP_LEARN_DROPPED] = "dropped",
+    [STP_LEARN_STEP] = "step",
+    [STP_LEARN_BUSY] = "busy",
+    [STP_LEARN_HOST] = "host",
+    [STP_LEARN_BOUND] = "bound",
     [STP_LEARN_GRAPHS] = "graphs",
 };
 
@@ -193,7 +198,6 @@ void stp_learner_recall(struct stp_learner *learner, unsigned key,
 
 static void learner_report_results(struct stp_learner *l)
 {
-    double least = stp_bandit_least_gain(l->bandit);
     struct stp_bandit_set_state set;
     unsigned report;
 
@@ -203,13 +207,7 @@ static void learner_report_results(struct stp_learner *l)
         if (!l->keys[k].is_known)
             continue;
         state = stp_bandit_get_key(l->bandit, k);
-        if (state.is_settled && !l->keys[k].was_settled) {
-            if (state.best == 0 && !state.is_hopeless &&
-                !learner_is_by_file(l) && least > 1 + noisy)
-                learner_report(l,
-                               (struct stp_learn_event){.kind = STP_LEARN_NOISY,
-                                                        .key = (int)k,
-                                                        .gain = least});
+        if (state.is_settled && !l->keys[k].was_settled)
             learner_report(
                 l, (struct stp_learn_event){.kind = STP_LEARN_SETTLED,
                                             .key = (int)k,
@@ -217,7 +215,6 @@ static void learner_report_results(struct stp_learner *l)
                                             .gain = state.gain,
                                             .gain_low = state.gain_low,
                                             .gain_high = state.gain_high});
-        }
         l->keys[k].was_settled = state.is_settled;
     }
     if (learner_is_by_file(l))

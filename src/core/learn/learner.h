@@ -49,8 +49,6 @@ enum stp_learn_kind {
     STP_LEARN_INCUMBENT, /* the arm is in force */
     STP_LEARN_REWARD,    /* 'value', the file's ms */
     STP_LEARN_SETTLED,   /* with the arm; gain over NCCL's own choice */
-    STP_LEARN_NOISY,     /* settled with NCCL's own choice, but windows vary so
-                            much that a gain below 'gain' is not found */
     STP_LEARN_ALONE,     /* 'value' calls, and no sequence in them */
     STP_LEARN_SET,       /* a window with all incumbents took 'value' us; their
                             gain over NCCL's own choice, in one block */

@@ -96,12 +96,6 @@ static void online_log_event(const struct stp_backend *b,
             " calls in trials: %s, steps are %.3fx as fast (%.3f to %.3f)",
             learned->n_calls, text, e->gain, e->gain_low, e->gain_high);
         break;
-    case STP_LEARN_NOISY:
-        LOG(b, NCCL_LOG_INFO,
-            "%s: windows vary so much that a step less than %.3fx as fast is "
-            "not found",
-            text, e->gain);
-        break;
     case STP_LEARN_ALONE:
         LOG(b, NCCL_LOG_INFO,
             "nothing is tried: %.0f calls repeat no sequence of up to %d, so "

@@ -96,8 +96,6 @@ static void learning_take_line(struct stp_learning_key *key,
     switch (line->kind) {
     case STP_LEARN_TRIAL:
         key->n_trials++;
-        if (key->verdict == STP_LEARNING_UNTRIED)
-            key->verdict = STP_LEARNING_TRYING;
         break;
     case STP_LEARN_BLOCK:
     case STP_LEARN_REWARD:
@@ -108,8 +106,6 @@ static void learning_take_line(struct stp_learning_key *key,
         key->with = line->arm;
         key->gain = (struct stp_learning_gain){line->gain, line->gain_low,
                                                line->gain_high};
-        if (key->verdict != STP_LEARNING_NOISY || line->arm.algo >= 0)
-            key->verdict = STP_LEARNING_SETTLED;
         break;
     case STP_LEARN_INCUMBENT:
         /* The arm with which the key had settled was dropped, or lost a
@@ -118,7 +114,6 @@ static void learning_take_line(struct stp_learning_key *key,
             key->is_settled = false;
             key->with.algo = -1;
             key->gain = (struct stp_learning_gain){0};
-            key->verdict = STP_LEARNING_TRYING;
         }
         break;
     case STP_LEARN_BUSY:
@@ -129,10 +124,6 @@ static void learning_take_line(struct stp_learning_key *key,
         key->n_tried = (size_t)fmin(fmax(line->value, 0), STP_BANDIT_ARMS);
         key->bound = (struct stp_learning_gain){line->gain, line->gain_low,
                                                 line->gain_high};
-        break;
-    case STP_LEARN_NOISY:
-        key->verdict = STP_LEARNING_NOISY;
-        key->least_gain = line->gain;
         break;
     default:
         break;

@@ -7,16 +7,6 @@
 
 struct cJSON;
 
-/* The state of a message when the journal ends. */
-enum stp_learning_verdict {
-    STP_LEARNING_UNTRIED, /* NCCL's own choice ran, and nothing else */
-    STP_LEARNING_TRYING,  /* still, when the journal ends */
-    STP_LEARNING_SETTLED, /* with an arm, or with NCCL's own choice */
-    STP_LEARNING_NOISY,   /* with NCCL's own choice, where small gains are not
-                             found */
-    STP_N_LEARNING_VERDICTS,
-};
-
 /* A gain with its interval; gain 0: none. */
 struct stp_learning_gain {
     double gain;
@@ -47,8 +37,6 @@ struct stp_learning_key {
     double busy;    /* share of the time in its collectives; 0: not known */
     size_t n_tried; /* arms; 0: 'bound' is not known */
     struct stp_learning_gain bound; /* of the arm that may gain most */
-    double least_gain; /* that would have been found, if too noisy; else 0 */
-    enum stp_learning_verdict verdict;
     struct stp_learning_arm arms[STP_BANDIT_ARMS];
     size_t n_arms;
 };

@@ -9,13 +9,6 @@
 #include "report/learning/learning.h"
 #include "report/table.h"
 
-static const char *const learning_verdicts[STP_N_LEARNING_VERDICTS] = {
-    [STP_LEARNING_UNTRIED] = "nothing tried",
-    [STP_LEARNING_TRYING] = "no bound yet",
-    [STP_LEARNING_SETTLED] = "settled",
-    [STP_LEARNING_NOISY] = "too noisy",
-};
-
 /* ---- text ---- */
 
 static size_t learning_count_settled(const struct stp_learning *l,
@@ -76,8 +69,9 @@ static void learning_put(const struct stp_learning_key *key, const char *base,
                          struct stp_table *t)
 {
     static const struct stp_learning_gain none = {0};
-    const char *name = learning_verdicts[key->verdict];
-    bool is_noisy = key->verdict == STP_LEARNING_NOISY;
+    const char *name = key->is_settled     ? "settled"
+                       : key->n_trials > 0 ? "no bound yet"
+                                           : "nothing tried";
     bool has_arm = key->is_settled && key->with.algo >= 0;
     const double bound = stp_bounds_of_key(key);
     char nodes[40] = "";
@@ -96,8 +90,6 @@ static void learning_put(const struct stp_learning_key *key, const char *base,
     learning_put_gain(&key->gain, "step", NULL, t);
     learning_put_gain(has_arm ? &key->gain : &none, NULL, "<gain of a window",
                       t);
-    stp_table_number(t, "least_gain", NULL, is_noisy ? key->least_gain : NAN,
-                     3);
     stp_table_number(t, "busy", NULL, key->busy > 0 ? key->busy : (double)NAN,
                      5);
     stp_table_number(t, "bound", NULL, bound, 5);
@@ -105,9 +97,6 @@ static void learning_put(const struct stp_learning_key *key, const char *base,
     if (!has_arm && isfinite(bound))
         stp_table_text(t, "<verdict", "gains %.1f percent at most, %zu tried",
                        stp_bounds_percent(bound), key->n_tried);
-    else if (is_noisy)
-        stp_table_text(t, "<verdict", "%s to find gains below %.3fx", name,
-                       key->least_gain);
     else
         stp_table_text(t, "<verdict", "%s", name);
 }

@@ -90,16 +90,6 @@ TEST(HalvingVerdict, IsByGainsAndTheirErrors)
     }
 }
 
-TEST(HalvingVerdict, LeastGainIsThreeErrorsOf48Blocks)
-{
-    stp_bandit_rules rules = NoRetests(.002);
-    const Bandit bandit = Open(rules);
-
-    stp_bandit_set_noise(bandit.get(), .1);
-    EXPECT_NEAR(1.002 * std::exp(3 * .1 / std::sqrt(48)),
-                stp_bandit_least_gain(bandit.get()), 1e-12);
-}
-
 // ---- what trials may cost ----
 
 // A block has two windows with the arm.  Before it, what NCCL expects of half

@@ -176,7 +176,7 @@ TEST_F(OnlineLearns, WhatThePolicySaysIsNotTried)
     EXPECT_THAT(lines, Not(Contains(ContainsRegex(tried + "ll128,0,"))));
 }
 
-TEST_F(OnlineLearns, AJobThatIsTooNoisyIsToldSoAndKeepsNcclsChoice)
+TEST_F(OnlineLearns, AJobThatIsTooNoisyKeepsNcclsChoice)
 {
     calls_[0].compute_us = calls_[1].compute_us = 2000;
     options_.compute_noise = 0.2;
@@ -184,7 +184,6 @@ TEST_F(OnlineLearns, AJobThatIsTooNoisyIsToldSoAndKeepsNcclsChoice)
 
     Play(15000, StartOnline("2.28", STP_PLUGIN));
 
-    EXPECT_LE(1u, Count(infos_, "NCCL's own choice: windows vary so much"));
     EXPECT_THAT(LinesOf(Learned()), Not(Contains(HasSubstr("allgather,"))));
 }
 

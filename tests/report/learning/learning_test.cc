@@ -21,8 +21,6 @@ using namespace journals;
 using testing::HasSubstr;
 using testing::Not;
 
-const std::string kNoisy = Line(50, "noisy", kOwn, "0,1.023,0,0");
-
 // A journal may have as many kinds of message as it has lines: each line finds
 // its own without a look at all others.
 TEST(Learning, SumsUpAHundredThousandKindsOfMessage)
@@ -96,10 +94,6 @@ TEST(Learning, SaysWhatBecameOfAMessage)
         {"settled", tried + Settled(20, kRing),
          "1 1 ring/ll128/24 1.400x (1.300 to 1.500) settled"},
         {"own", tried + Settled(20, kOwn), "1 1 NCCL's own - settled"},
-        {"noisy", tried + kNoisy + Settled(60, kOwn),
-         "1 1 NCCL's own - too noisy to find gains below 1.023x"},
-        {"noisy, then found", tried + kNoisy + Settled(60, kRing),
-         "1 1 ring/ll128/24 1.400x (1.300 to 1.500) settled"},
         {"dropped",
          tried + Settled(60, kRing) + Line(90, "incumbent", kOwn, kNoGain),
          "1 1 - - no bound yet"},
