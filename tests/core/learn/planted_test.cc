@@ -122,7 +122,7 @@ TEST(Planted, GainsAreFoundInAMinuteAndNoOthers)
                    100 * c.gain, c.is_rest_level ? ", others level" : "",
                    n_found, n, 100 * bound, n_held);
         if (c.gain > .002)
-            EXPECT_GE(20 * n_found, c.at_least * n) << c.gain;
+            EXPECT_GE(100 * n_found, (5 * c.at_least - 1) * n) << c.gain;
         else
             EXPECT_EQ(0u, n_found) << c.gain;
         EXPECT_GE(100 * n_held, 95 * n) << c.gain;
