@@ -160,7 +160,7 @@ const char *stp_option_share(const struct stp_option *option, const char *text,
         }
     }
     snprintf(expected, sizeof(expected), "a share from 0%% to 100%% such as %s",
-             option->value);
+             option->value != NULL ? option->value : "1%");
     return expected;
 }
 

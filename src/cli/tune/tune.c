@@ -27,6 +27,7 @@ struct tune_options {
     bool table;
     char plugin[STP_CLI_PATH]; /* of the plan */
     unsigned limit_s;          /* of the job; 0: none */
+    double until;              /* likewise, the bound that ends it */
     bool resume;
     struct stp_arguments command; /* the job; none: a machine is tuned */
 };
@@ -76,6 +77,10 @@ static const struct stp_option job_table[] = {
     {"for", 0, "TIME", stp_option_duration, AT(limit_s),
      .help = "Stop the job after this time, such as 60s or 5m (default: it "
              "runs to its end)"},
+    {"until", 0, "SHARE", stp_option_share, AT(until),
+     .help =
+         "Stop the job, too, once it is known that no other arms shorten it "
+         "by more than this, such as 1%"},
     {"resume", 0, NULL, stp_option_flag, AT(resume),
      .help = "Add to what earlier runs of the job found out, which is beside "
              "the policy"},
@@ -390,6 +395,7 @@ int stp_cmd_tune(int argc, char **argv)
             .argv = o.command.v,
             .output = o.output,
             .limit_s = o.limit_s,
+            .until = o.until,
             .resume = o.resume,
             .portable = o.derive.portable,
             .same_bits = o.derive.bits == STP_BITS_SAME,

@@ -31,6 +31,7 @@ struct job_run {
     char evidence[STP_CLI_PATH];    /* in it, of earlier runs */
     char learned[STP_CLI_PATH];     /* in it, as the plugin writes it */
     char backup[STP_POLICY_BACKUP]; /* of the policy that was there; or "" */
+    bool is_settled;                /* by --until */
     struct stp_job_end end;
 };
 
@@ -129,6 +130,21 @@ static int job_begin_journal(struct job_run *run)
     return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
 }
 
+/* Whether arms may gain more than --until says, or those that won have not been
+ * compared together. */
+static bool job_goes_on(void *user)
+{
+    struct job_run *run = user;
+    struct stp_learning now;
+
+    if (job_load(run, run->journal_from, &now, NULL) != STP_OK)
+        return true; /* a line is being written */
+    run->is_settled = stp_bounds_of_all(&now) <= run->job->until &&
+                      stp_bounds_are_confirmed(&now);
+    stp_learning_free(&now);
+    return !run->is_settled;
+}
+
 static int job_run(struct job_run *run)
 {
     const struct stp_job_variable variables[] = {
@@ -152,6 +168,8 @@ static int job_run(struct job_run *run)
         .variables = variables,
         .n_variables = sizeof(variables) / sizeof(variables[0]),
         .limit_s = run->job->limit_s,
+        .goes_on = run->job->until > 0 ? job_goes_on : NULL,
+        .user = run,
     };
     struct stp_error err;
     enum stp_status status = stp_job_run(&job, &run->end, &err);
@@ -211,7 +229,8 @@ static void job_print_end(const struct job_run *run, FILE *fp)
 {
     fprintf(fp, "The job ran for %.1f s", run->end.wall_s);
     if (run->end.is_limited)
-        fputs(", until --for ended it", fp);
+        fprintf(fp, ", until %s ended it",
+                run->is_settled ? "--until" : "--for");
     else if (run->end.signal != 0)
         fprintf(fp, ", until signal %d ended it", run->end.signal);
     else if (run->end.status != 0)

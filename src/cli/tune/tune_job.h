@@ -7,9 +7,10 @@ struct stp_tune_job {
     char **argv;        /* the command; NULL behind the last */
     const char *output; /* the policy's file */
     unsigned limit_s;   /* after which the job is stopped; 0: never */
-    bool resume;        /* adds to the journal of earlier runs */
-    bool portable;      /* a policy with NVIDIA's columns only */
-    bool same_bits;     /* sums keep the bits of NCCL's own choice */
+    double until;   /* stops it, too, once arms can gain no more; 0: never */
+    bool resume;    /* adds to the journal of earlier runs */
+    bool portable;  /* a policy with NVIDIA's columns only */
+    bool same_bits; /* sums keep the bits of NCCL's own choice */
     bool json;
 };
 

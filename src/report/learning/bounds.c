@@ -57,6 +57,18 @@ double stp_bounds_of_all(const struct stp_learning *learning)
     return fmin(sum, most > 0 ? most : (double)NAN);
 }
 
+bool stp_bounds_are_confirmed(const struct stp_learning *learning)
+{
+    const unsigned n_blocks =
+        stp_bandit_rules_default(STP_STRATEGY_HALVING).confirm_blocks;
+
+    for (size_t i = 0; i < learning->n_sets; i++)
+        if (learning->sets[i].n_arms > 0 &&
+            learning->sets[i].n_blocks < n_blocks)
+            return false;
+    return true;
+}
+
 /* ---- sentences ---- */
 
 double stp_bounds_percent(double share)
