@@ -292,82 +292,36 @@ static struct border derive_find_border(const struct stp_point *a, choice at_a,
     return (struct border){last, last + 1};
 }
 
-/* The time of 'n_bytes' on the line through those of 'a' and 'b', and beyond
- * them as there. */
-static double derive_time_between(const struct stp_point *a, double us_a,
-                                  const struct stp_point *b, double us_b,
-                                  uint64_t n_bytes)
+/* Whether a message of the point's size fills whole rounds of the arm, if it is
+ * of symmetric memory. */
+static bool derive_fills_rounds(const struct stp_point *p,
+                                const struct stp_setup *setup)
 {
-    const double at = (double)n_bytes - (double)a->n_bytes;
-    const double all = (double)b->n_bytes - (double)a->n_bytes;
-
-    return us_a + (us_b - us_a) * fmin(at / all, 1);
+    return !stp_memory_is_symmetric(setup->memory) ||
+           p->n_bytes %
+                   stp_memory_round(p->coll, p->n_ranks, setup->min_ctas) ==
+               0;
 }
 
-/* The least gain that an arm of buffers has between 'from' and 'to', which lie
- * between two points: of the shortest time of NCCL's own choice, on the line
- * between the points or, if it chose differently there, as at the better of
- * them, over the longest of the arm, whose messages are padded if they are
- * staged. 0: nobody knows. */
-static double derive_least_gain(const struct stp_point *a,
-                                const struct stp_point *b,
-                                const struct stp_arm *arm, uint64_t from,
-                                uint64_t to)
+/* Whether one rule of buffers may stand at both sizes and between them: its arm
+ * is certain to gain 'least' everywhere there.  On lines between the points
+ * that is so if it is at both; where NCCL's own choice changes between them,
+ * its shortest time has to be so much more than the arm's longest. */
+static bool derive_is_certain(const struct stp_point *a, choice at_a,
+                              const struct stp_point *b, choice at_b,
+                              double least)
 {
     const bool chose_alike =
         a->auto_algo >= 0 && a->auto_algo == b->auto_algo &&
         a->auto_proto == b->auto_proto && a->auto_channels == b->auto_channels;
-    const uint64_t n_parts = a->coll == ncclFuncAllReduce ? 1 : a->n_ranks;
-    const uint64_t staged =
-        n_parts * stp_memory_padded(a->coll, a->n_ranks, arm->setup.min_ctas,
-                                    (to + n_parts - 1) / n_parts);
-    choice at_a = stp_point_arm(a, arm), at_b = stp_point_arm(b, arm);
-    double plain = fmin(a->auto_us, b->auto_us);
 
-    if (at_a == NULL || at_b == NULL)
-        return 0;
-    if (chose_alike)
-        plain = derive_time_between(a, a->auto_us, b, b->auto_us, from);
-    return plain / derive_time_between(
-                       a, a->auto_us / at_a->gain.low, b,
-                       b->auto_us / at_b->gain.low,
-                       arm->setup.memory == STP_MEMORY_STAGE ? staged : to);
-}
-
-/* Between two sizes with rules for buffers each of them goes on as long as its
- * gain is certain to be 'least', and so long as the other does, half of the
- * way.  At a size without a rule there is none between. */
-static struct border derive_find_certain(const struct stp_point *a, choice at_a,
-                                         const struct stp_point *b, choice at_b,
-                                         double least)
-{
-    enum { N_STEPS = 256 };
-    const uint64_t middle = stp_size_between(a->n_bytes, b->n_bytes);
-    struct border border = {a->n_bytes, b->n_bytes};
-    uint64_t step[N_STEPS + 1];
-
-    if (at_a == NULL || at_b == NULL)
-        return border;
-    for (int i = 0; i <= N_STEPS; i++)
-        step[i] = a->n_bytes +
-                  (uint64_t)((double)(b->n_bytes - a->n_bytes) * i / N_STEPS);
-    for (int i = 1;
-         i <= N_STEPS &&
-         derive_least_gain(a, b, &at_a->arm, step[i - 1], step[i]) >= least;
-         i++)
-        border.last = step[i] < b->n_bytes ? step[i] : b->n_bytes - 1;
-    for (int i = N_STEPS;
-         i >= 1 &&
-         derive_least_gain(a, b, &at_b->arm, step[i - 1], step[i]) >= least;
-         i--)
-        border.first = step[i - 1] + 1;
-    if (border.last >= border.first) {
-        border.last = middle < border.first  ? border.first - 1
-                      : middle < border.last ? middle
-                                             : border.last;
-        border.first = border.last + 1;
-    }
-    return border;
+    return at_a != NULL && at_b != NULL &&
+           stp_arm_equal(&at_a->arm, &at_b->arm) &&
+           derive_fills_rounds(a, &at_a->arm.setup) &&
+           derive_fills_rounds(b, &at_a->arm.setup) &&
+           (chose_alike || fmin(a->auto_us, b->auto_us) >=
+                               least * fmax(a->auto_us / at_a->gain.low,
+                                            b->auto_us / at_b->gain.low));
 }
 
 /* Whether a rule of the arm at 'p' may reach towards a neighbour. */
@@ -409,12 +363,14 @@ static void derive_make_rules(const struct stp_comparisons *all,
                                           .points = p};
         if (last)
             border.last = p->n_bytes;
+        else if (terms->kind != STP_POLICY_OF_ARMS)
+            border = (struct border){
+                derive_is_certain(p, choices[i], p + 1, choices[i + 1], least)
+                    ? p[1].n_bytes - 1
+                    : p->n_bytes,
+                p[1].n_bytes};
         else if (choices[i] != NULL || choices[i + 1] != NULL)
-            border =
-                terms->kind == STP_POLICY_OF_ARMS
-                    ? derive_find_border(p, choices[i], p + 1, choices[i + 1])
-                    : derive_find_certain(p, choices[i], p + 1, choices[i + 1],
-                                          least);
+            border = derive_find_border(p, choices[i], p + 1, choices[i + 1]);
         if (!last && choices[i + 1] != NULL &&
             !derive_may_reach(p + 1, &choices[i + 1]->arm, p, terms))
             border.first = p[1].n_bytes;

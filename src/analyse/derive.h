@@ -10,10 +10,11 @@
  * A rule for tuners reaches halfway (geometrically) to the neighbouring
  * measured size on either side: less far if the lower end of its gain's
  * interval, interpolated, comes down to 1 before, and up to it where no other
- * rule stands and NCCL itself runs the arm.  One for buffers ends at the last
- * size where it was measured to gain, and between two sizes with rules it
- * stands where the gain is certain: NCCL's own choice may change between them,
- * and the arm may take as long as for the padded message.  Rules do not reach
+ * rule stands and NCCL itself runs the arm.  One for buffers begins and ends at
+ * sizes where it was measured to gain, and is of several only where the gain is
+ * certain between them, as NCCL's own choice may change there, and where they
+ * fill whole rounds of its kernels, if its memory is symmetric: of such a rule
+ * only messages that do are decided (memory_policy.h).  Rules do not reach
  * beyond the sizes measured unless the terms say so.  Neighbouring sizes with
  * the same arm become one rule where it stands at all sizes between.
  *

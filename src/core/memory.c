@@ -1,9 +1,17 @@
 #include "core/memory.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 
+#include "core/dtype.h"
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
+
+enum {
+    ROUND = 8192,         /* bytes of a CTA */
+    MOST_CTAS = 64,       /* of a kernel, as STP_MAX_CHANNELS */
+    MOST_RANKS = 1 << 20, /* of which a round is a number of 64 bits */
+};
 
 static const char *const words[STP_N_MEMORIES] = {
     [STP_MEMORY_PLAIN] = "plain", [STP_MEMORY_REG] = "reg",
@@ -38,14 +46,18 @@ const char *stp_memory_text(int memory, int min_ctas,
     return text;
 }
 
-uint64_t stp_memory_padded(int coll, unsigned n_ranks, int min_ctas,
-                           uint64_t n_bytes)
+bool stp_memory_is_symmetric(int memory)
 {
-    const uint64_t round =
-        8192 * (uint64_t)min_ctas * (coll == ncclFuncAllGather ? 1 : n_ranks);
-    uint64_t unit = 16;
+    return memory == STP_MEMORY_SYM || memory == STP_MEMORY_STAGE;
+}
 
-    if (round > 0 && n_bytes >= round / 4)
-        unit = n_bytes % round > round / 2 ? round : round / 4;
-    return (n_bytes + unit - 1) / unit * unit;
+uint64_t stp_memory_round(int coll, uint64_t n_ranks, int min_ctas)
+{
+    const bool is_of_parts =
+        coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
+
+    if (n_ranks > MOST_RANKS)
+        return UINT64_MAX;
+    return ROUND * (uint64_t)(min_ctas > 0 ? min_ctas : MOST_CTAS) *
+           (is_of_parts ? n_ranks : 1) * (stp_coll_reduces(coll) ? n_ranks : 1);
 }

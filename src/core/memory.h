@@ -5,6 +5,7 @@
  * measurements. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,16 +37,16 @@ enum { STP_MEMORY_TEXT = 32 };
 const char *stp_memory_text(int memory, int min_ctas,
                             char text[STP_MEMORY_TEXT]);
 
-/* The bytes that a staged collective has in its window, of 'n_bytes' that its
- * call has: of the message of an all-reduce, else of a rank's part.
- *
- * NCCL's symmetric kernels move 16 bytes a lane in whole rounds alone, which
- * are 8 KiB for each CTA (and for each rank of those, if they sum).  What is
- * left over goes with 4 bytes a lane in quarters of a round, and then element
- * by element, which may take as long as several rounds (NCCL 2.28.9,
- * src/device/symmetric).  So a rest of more than half a round is filled up to
- * a round, and a smaller one to a quarter or to half of one; a message of less
- * than a quarter, or of NCCL's own count of CTAs, to 16 bytes.  At most twice
- * 'n_bytes', or 16. */
-uint64_t stp_memory_padded(int coll, unsigned n_ranks, int min_ctas,
-                           uint64_t n_bytes);
+/* Whether NCCL's symmetric kernels run on it. */
+bool stp_memory_is_symmetric(int memory);
+
+/* A message is staged only if each of its parts, of which an all-reduce has
+ * one, is a multiple of so many bytes. */
+enum { STP_STAGE_UNIT = 16 };
+
+/* The bytes of a message that NCCL's symmetric kernels move in one round: 8 KiB
+ * for each CTA ('min_ctas', or 64 if it is 0) of an all-reduce's message, else
+ * of a rank's part, and for each rank of those if they sum.  Whole rounds alone
+ * go with 16 bytes a lane; what is left over may take as long as several rounds
+ * (NCCL 2.28.9, src/device/symmetric).  UINT64_MAX for more than 2^20 ranks. */
+uint64_t stp_memory_round(int coll, uint64_t n_ranks, int min_ctas);

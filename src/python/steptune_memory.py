@@ -46,6 +46,8 @@ MAX_CTAS = 64  # of NCCL
 Setup = collections.namedtuple("Setup", "memory min_ctas")
 
 _INF = 2**64 - 1
+_ROUND = 8192  # bytes that a CTA of NCCL's symmetric kernels moves in a round
+_MOST_RANKS = 2**20  # of which C tells the bytes of a round
 _MAX_LINE = 4096
 _BOM = b"\xef\xbb\xbf"
 _BITS = b"# bits:"  # results keep their bits: of a policy as a whole
@@ -259,6 +261,20 @@ class _Reader:
 
 # ---- what a policy answers ----
 
+def _fills_rounds(rule, nbytes, ranks):
+    """Whether the rule decides a message of so many bytes that is within it.
+
+    A rule of symmetric memory for more than one size is for messages that fill
+    whole rounds of NCCL's kernels alone: steptune-policy(5)."""
+    if rule["memory"] != "sym" or rule["min_bytes"] == rule["max_bytes"]:
+        return True
+    op = rule["collective"]
+    unit = _ROUND * (rule["min_ctas"] or MAX_CTAS)
+    unit *= ranks if op in ("allgather", "reducescatter") else 1
+    unit *= ranks if op in ("reduce", "reducescatter", "allreduce") else 1
+    return nbytes % (unit if ranks <= _MOST_RANKS else _INF) == 0
+
+
 def _read_model(path):
     with open(path, "rb") as file:
         for line in file:
@@ -320,7 +336,8 @@ class Policy:
                     and rule["nRanks"][0] <= ranks <= rule["nRanks"][1]
                     and rule["nNodes"][0] <= nodes <= rule["nNodes"][1]
                     and rule["overlap"] in (-1, int(bool(overlap)))
-                    and rule["gpu"] in (b"*", self.gpu)):
+                    and rule["gpu"] in (b"*", self.gpu)
+                    and _fills_rounds(rule, nbytes, ranks)):
                 return Setup(rule["memory"], rule["min_ctas"])
         return Setup("plain", 0)
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/dtype.h"
-#include "core/memory.h"
+#include "core/policy/memory_policy.h"
 #include "core/rng.h"
 #include "plugin/old_pthread.h"
 #include "stage/comm.h"
@@ -20,8 +20,7 @@
 struct copy {
     void *to; /* NULL: there is none */
     const void *from;
-    size_t n_bytes, n_rows;      /* of a row, and how many */
-    size_t to_pitch, from_pitch; /* bytes from row to row */
+    size_t n_bytes;
 };
 
 /* A call is its kernel, and this around it. */
@@ -89,28 +88,6 @@ static void *group_add(void *list, size_t *n, size_t *size, size_t item_bytes)
 
 /* ---- operations on a stream ---- */
 
-static bool around_copy(const struct copy *copy, cudaStream_t stream)
-{
-    const struct stp_real_cuda *cuda = &stp_stage()->cuda;
-    const struct stp_real_rows rows = {
-        .from = {.kind = CU_MEMORYTYPE_UNIFIED,
-                 .at = copy->from,
-                 .pitch = copy->from_pitch},
-        .to = {.kind = CU_MEMORYTYPE_UNIFIED,
-               .at = copy->to,
-               .pitch = copy->to_pitch},
-        .n_bytes = copy->n_bytes,
-        .n_rows = copy->n_rows,
-    };
-
-    if (copy->to == NULL)
-        return true;
-    if (copy->from_pitch == copy->to_pitch)
-        return cuda->copy(copy->to, copy->from, copy->n_bytes * copy->n_rows,
-                          stream) == 0;
-    return cuda->copy_rows(&rows, stream) == 0;
-}
-
 /* Performs what stands before the kernel, or behind it.  False if CUDA refuses
  * what a staged call needs; for others that is no matter: NCCL goes on as it
  * would alone. */
@@ -118,6 +95,7 @@ static bool around_perform(const struct around *a, bool is_behind)
 {
     const struct stp_real_cuda *cuda = &stp_stage()->cuda;
     struct stp_order *order = &a->c->memory->order;
+    const struct copy *copy = is_behind ? &a->out : &a->in;
     const CUcontext context = a->c->memory->context;
     CUcontext now = NULL;
     bool is_done;
@@ -128,7 +106,8 @@ static bool around_perform(const struct around *a, bool is_behind)
     /* Other calls of the group may stand between the kernel and this. */
     is_done = ((is_behind && (group == NULL || group->n_calls < 2)) ||
                stp_order_wait(order, cuda, &a->capture, a->stream)) &&
-              around_copy(is_behind ? &a->out : &a->in, a->stream);
+              (copy->to == NULL ||
+               cuda->copy(copy->to, copy->from, copy->n_bytes, a->stream) == 0);
     if (is_behind)
         is_done &= stp_order_add(order, cuda, &a->capture, a->stream);
     if (is_other)
@@ -221,15 +200,6 @@ static ncclResult_t collective_run(const struct collective *k, ncclComm_t comm,
     }
 }
 
-/* Whether NCCL has a symmetric kernel, in each version from 2.27 on. */
-static bool collective_has_kernel(const struct collective *k)
-{
-    return k->coll == ncclFuncAllGather ||
-           (k->op == NCCL_OP_SUM &&
-            (k->type == STP_TYPE_F16 || k->type == STP_TYPE_BF16 ||
-             k->type == STP_TYPE_F32));
-}
-
 /* Parts of the whole message: those of ranks, or one. */
 static size_t collective_parts(const struct collective *k,
                                const struct stp_comm *c)
@@ -237,87 +207,76 @@ static size_t collective_parts(const struct collective *k,
     return k->coll == ncclFuncAllReduce ? 1 : (size_t)c->n_ranks;
 }
 
-/* How a call is staged. */
-struct plan {
-    const struct stp_twin *twin;
-    size_t padded;  /* bytes that its count comes to in the memory */
-    size_t n_bytes; /* of the whole message there */
-};
-
 /* Decides by nothing that ranks could see differently.  'part' is the call's
- * count in bytes; *plan is set for STP_STAGED alone. */
+ * count in bytes; '*twin' is set for STP_STAGED alone. */
 static enum stp_plain collective_decide(const struct collective *k,
                                         const struct stp_comm *c, uint64_t part,
-                                        bool is_captured, struct plan *plan)
+                                        bool is_captured,
+                                        const struct stp_twin **twin)
 {
     const size_t n_parts = collective_parts(k, c);
-    const uint64_t n_bytes = part * n_parts;
+    const struct stp_memory_query query = {.coll = k->coll,
+                                           .n_bytes = part * n_parts,
+                                           .n_ranks = (size_t)c->n_ranks,
+                                           .n_nodes = 1,
+                                           .captured = is_captured,
+                                           .gpu = stp_stage()->gpu};
     const struct stp_rule *rule = NULL;
-    size_t padded;
-    int t = 0;
 
     if (c->why != STP_STAGED)
         return c->why;
-    if (n_bytes == 0 || n_bytes > STP_MAX_MESSAGE)
+    if (part == 0 || part % STP_STAGE_UNIT != 0 ||
+        query.n_bytes > STP_MAX_MESSAGE)
         return STP_PLAIN_RULE;
     for (size_t i = 0; i < c->n_rules && rule == NULL; i++)
-        if (c->rules[i]->coll == k->coll && c->rules[i]->bytes.min <= n_bytes &&
-            n_bytes <= c->rules[i]->bytes.max &&
-            c->rules[i]->graph != !is_captured)
+        if (stp_memory_rule_matches(c->rules[i], &query))
             rule = c->rules[i];
     if (rule == NULL || rule->memory == STP_MEMORY_PLAIN)
         return STP_PLAIN_RULE;
-    if (!collective_has_kernel(k))
+    /* Each version from 2.27 on has these symmetric kernels. */
+    if (k->coll != ncclFuncAllGather &&
+        (k->op != NCCL_OP_SUM ||
+         (k->type != STP_TYPE_F16 && k->type != STP_TYPE_BF16 &&
+          k->type != STP_TYPE_F32)))
         return STP_PLAIN_TYPE;
-    padded =
-        stp_memory_padded(k->coll, (unsigned)c->n_ranks, rule->min_ctas, part);
-    if (n_parts * padded > c->memory->n_bytes - (group != NULL ? c->n_used : 0))
+    if (query.n_bytes > c->memory->n_bytes - (group != NULL ? c->n_used : 0))
         return STP_PLAIN_PLACES;
-    while (c->twins[t].min_ctas != rule->min_ctas)
-        t++;
-    *plan = (struct plan){&c->twins[t], padded, n_parts * padded};
+    *twin = c->twins;
+    while ((*twin)->min_ctas != rule->min_ctas)
+        ++*twin;
     return STP_STAGED;
 }
 
 /* Runs a collective on a twin: 'part' is the call's count in bytes. */
 static ncclResult_t collective_run_staged(const struct collective *k,
                                           struct around *a, size_t part,
-                                          size_t size, const struct plan *plan)
+                                          const struct stp_twin *twin)
 {
     struct stp_comm *c = a->c;
-    const size_t n = collective_parts(k, c), padded = plan->padded;
+    const size_t n_bytes = part * collective_parts(k, c);
     char *place = c->memory->at + (group != NULL ? c->n_used : 0);
-    char *own = place + (size_t)c->rank * padded;
+    char *own = place + (size_t)c->rank * part;
     const bool is_gather = k->coll == ncclFuncAllGather;
     const bool is_scatter = k->coll == ncclFuncReduceScatter;
-    const bool is_half =
-        padded == part && stp_stage()->version >= NCCL_WITH_ONE_WINDOW;
-    struct collective staged = *k;
+    const bool is_half = stp_stage()->version >= NCCL_WITH_ONE_WINDOW;
+    const void *send = is_gather ? own : place;
+    void *recv = is_scatter ? own : place;
     ncclResult_t result;
 
-    staged.count = padded / size;
-    staged.send = is_gather ? own : place;
-    staged.recv = is_scatter ? own : place;
-    a->in = (struct copy){
-        (void *)(uintptr_t)staged.send, k->send, part, is_scatter ? n : 1,
-        is_scatter ? padded : part,     part};
-    a->out = (struct copy){k->recv, staged.recv,
-                           part,    is_gather ? n : 1,
-                           part,    is_gather ? padded : part};
-    if (is_half && is_gather) {
-        staged.send = k->send;
-        a->in.to = NULL;
-    }
-    if (is_half && is_scatter) {
-        staged.recv = k->recv;
-        a->out.to = NULL;
-    }
+    if (is_half && is_gather)
+        send = k->send;
+    else
+        a->in = (struct copy){(void *)(uintptr_t)send, k->send,
+                              is_gather ? part : n_bytes};
+    if (is_half && is_scatter)
+        recv = k->recv;
+    else
+        a->out = (struct copy){k->recv, recv, is_scatter ? part : n_bytes};
     a->is_staged = true;
     c->memory->order.is_begun = true;
-    AROUND(a, result,
-           collective_run(&staged, plan->twin->comm, staged.send, staged.recv));
+    AROUND(a, result, collective_run(k, twin->comm, send, recv));
     if (group != NULL)
-        c->n_used += (plan->n_bytes + STP_PLACE - 1) / STP_PLACE * STP_PLACE;
+        c->n_used += (n_bytes + STP_PLACE - 1) / STP_PLACE * STP_PLACE;
     return result;
 }
 
@@ -326,7 +285,7 @@ static ncclResult_t collective_stage(const struct collective *k)
     const size_t size =
         0 <= k->type && k->type < STP_N_TYPES ? stp_type_size(k->type) : 0;
     const uint64_t part = k->count * size; /* as the call has it */
-    struct plan plan = {.twin = NULL};
+    const struct stp_twin *twin = NULL;
     struct around a = {.c = call_find(k->comm), .stream = k->stream};
     enum stp_plain why;
     ncclResult_t result;
@@ -337,12 +296,12 @@ static ncclResult_t collective_stage(const struct collective *k)
         stp_comm_release(a.c);
         return collective_run(k, k->comm, k->send, k->recv);
     }
-    why = collective_decide(k, a.c, part, a.capture.id != 0, &plan);
+    why = collective_decide(k, a.c, part, a.capture.id != 0, &twin);
     stp_tally_count(k->coll, k->type, part * collective_parts(k, a.c),
-                    why == STP_STAGED ? plan.twin->min_ctas : 0, why,
+                    why == STP_STAGED ? twin->min_ctas : 0, why,
                     a.capture.id != 0);
     if (why == STP_STAGED)
-        result = collective_run_staged(k, &a, part, size, &plan);
+        result = collective_run_staged(k, &a, part, twin);
     else
         AROUND(&a, result, collective_run(k, k->comm, k->send, k->recv));
     stp_comm_release(a.c);

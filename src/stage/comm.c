@@ -13,7 +13,6 @@ enum {
     STEP_FACTOR = 10, /* longer for votes after steps of NCCL */
     SPARE_BYTES = 512 << 20, /* of a GPU, for NCCL */
     MOST_NODES = 64,         /* of a graph with one call */
-    ROUND = 8192,            /* bytes of a CTA, see stp_memory_padded() */
 };
 
 /* ---- the communicators of the process ---- */
@@ -238,19 +237,15 @@ void stp_comm_release(struct stp_comm *c)
  * that one names. */
 static size_t comm_take_rules(struct stp_stage *p, struct stp_comm *c)
 {
+    const struct stp_memory_query query = {
+        .n_ranks = (size_t)c->n_ranks, .n_nodes = 1, .gpu = p->gpu};
     size_t n_bytes = 0, most;
 
     for (size_t i = 0; i < stp_policy_size(p->rules); i++) {
         const struct stp_rule *rule = stp_policy_rule(p->rules, i);
-        const struct stp_memory_query query = {.coll = rule->coll,
-                                               .n_bytes = rule->bytes.min,
-                                               .n_ranks = (size_t)c->n_ranks,
-                                               .n_nodes = 1,
-                                               .captured = rule->graph == 1,
-                                               .gpu = p->gpu};
         int t = 0;
 
-        if (!stp_memory_rule_matches(rule, &query) ||
+        if (!stp_memory_rule_is_for(rule, &query) ||
             rule->bytes.min > STP_MAX_MESSAGE || c->n_rules == STP_N_RULES)
             continue;
         if (rule->memory != STP_MEMORY_PLAIN) {
@@ -262,9 +257,6 @@ static size_t comm_take_rules(struct stp_stage *p, struct stp_comm *c)
             c->n_twins += t == c->n_twins;
             most = rule->bytes.max < STP_MAX_MESSAGE ? rule->bytes.max
                                                      : STP_MAX_MESSAGE;
-            /* With what is added to each rank's part: half a round or less. */
-            most += (size_t)(c->n_ranks * c->n_ranks) * ROUND / 2 *
-                    (size_t)(rule->min_ctas > 0 ? rule->min_ctas : 1);
             n_bytes = n_bytes < most ? most : n_bytes;
         }
         c->rules[c->n_rules++] = rule;

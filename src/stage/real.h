@@ -36,7 +36,6 @@ enum {
     CU_STREAM_CAPTURE_STATUS_ACTIVE = 1, /* CU_STREAM_CAPTURE_STATUS_ACTIVE */
     CU_GRAPH_NODE_TYPE_KERNEL = 0,       /* CU_GRAPH_NODE_TYPE_KERNEL */
     CU_STREAM_CAPTURE_MODE_RELAXED = 2,  /* CU_STREAM_CAPTURE_MODE_RELAXED */
-    CU_MEMORYTYPE_UNIFIED = 4,           /* CU_MEMORYTYPE_UNIFIED */
 };
 
 struct stp_real_kernel { /* CUDA_KERNEL_NODE_PARAMS_v2 */
@@ -45,16 +44,6 @@ struct stp_real_kernel { /* CUDA_KERNEL_NODE_PARAMS_v2 */
     void *arguments[2];
     void *kernel; /* where there is no function */
     void *context;
-};
-
-struct stp_real_rows { /* CUDA_MEMCPY2D_v2 */
-    struct stp_real_side {
-        size_t x, y;
-        int kind; /* CU_MEMORYTYPE_UNIFIED */
-        const void *host, *at, *array;
-        size_t pitch;
-    } from, to;
-    size_t n_bytes, n_rows; /* of a row, and how many */
 };
 
 /* Results are CUresult, 0 for success. */
@@ -98,9 +87,7 @@ struct stp_real_rows { /* CUDA_MEMCPY2D_v2 */
     X(kernel_name, "cuKernelGetName", (const char **name, void *kernel))       \
     X(memory_left, "cuMemGetInfo_v2", (size_t * free, size_t * all))           \
     X(copy, "cuMemcpyAsync",                                                   \
-      (void *to, const void *from, size_t n_bytes, cudaStream_t stream))       \
-    X(copy_rows, "cuMemcpy2DAsync_v2",                                         \
-      (const struct stp_real_rows *rows, cudaStream_t stream))
+      (void *to, const void *from, size_t n_bytes, cudaStream_t stream))
 
 struct stp_real_cuda {
 #define STP_STAGE_MEMBER(member, name, parameters) int(*member) parameters;

@@ -196,7 +196,7 @@ static bool run_has_rule(const struct stp_tune_result *r,
 
         has |= rule->coll == p->coll && (rule->overlap == 1) == overlaps &&
                rule->ranks.min <= p->n_ranks && p->n_ranks <= rule->ranks.max &&
-               rule->bytes.min <= p->n_bytes && p->n_bytes <= rule->bytes.max;
+               stp_memory_rule_decides(rule, p->n_ranks, p->n_bytes);
     }
     return has;
 }

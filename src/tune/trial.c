@@ -314,7 +314,7 @@ enum stp_status stp_trial_add_unseen(const struct stp_device_info *info,
         status = stp_nomem(err);
     for (size_t c = 0; c < plan->plan.n_colls && status == STP_OK; c++) {
         const int coll = plan->colls[c];
-        const uint64_t grain = stp_size_grain(info, coll, plan->plan.type);
+        uint64_t grain = stp_size_grain(info, coll, plan->plan.type);
         struct stp_sizes unseen;
         size_t n = 0;
 
@@ -325,6 +325,12 @@ enum stp_status stp_trial_add_unseen(const struct stp_device_info *info,
 
             if (rule->coll != coll)
                 continue;
+            if (stp_memory_rule_takes_rounds(rule)) {
+                const uint64_t round =
+                    stp_memory_round(coll, info->n_ranks, rule->min_ctas);
+
+                grain = round > grain ? round : grain;
+            }
             if (rule->bytes.min > 0)
                 ends[n++] = rule->bytes.min - 1;
             ends[n++] = rule->bytes.max;

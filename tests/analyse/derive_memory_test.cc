@@ -2,12 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <vector>
 
 extern "C" {
 #include "core/memory.h"
+#include "core/policy/memory_policy.h"
 }
 #include "support/measured_data.h"
 
@@ -101,6 +103,7 @@ struct Machine {
     int coll;
     uint64_t changes; // NCCL's own choice, from this size on
     double latency[2], us_of_mib[2], staged_latency[2], staged_us_of_mib[2];
+    double rest; // what is left of rounds, as part of all
 
     // NCCL never takes less for more.
     double Plain(uint64_t n) const
@@ -110,13 +113,11 @@ struct Machine {
                                  Line(latency[0], us_of_mib[0], changes);
     }
 
-    // In whole parts of rounds.
     double Staged(int wide, uint64_t n) const
     {
-        const uint64_t parts = coll == ncclFuncAllReduce ? 1 : 4;
-        return Line(staged_latency[wide], staged_us_of_mib[wide],
-                    parts * stp_memory_padded(coll, 4, wide ? 32 : 16,
-                                              (n + parts - 1) / parts));
+        const uint64_t round = stp_memory_round(coll, 4, wide ? 32 : 16);
+        return Line(staged_latency[wide], staged_us_of_mib[wide], n) *
+               (n % round == 0 ? 1 : 1 + rest);
     }
 
     static double Line(double latency, double us_of_mib, uint64_t n)
@@ -129,8 +130,18 @@ constexpr stp_arm kStage[] = {
     {STP_ARM_SETUP, 0, 0, 0, 0, {STP_MEMORY_STAGE, 16, 64, 0}},
     {STP_ARM_SETUP, 0, 0, 0, 0, {STP_MEMORY_STAGE, 32, 64, 0}}};
 
+// Powers of two, and sizes beside them that leave a rest.
+std::vector<uint64_t> SomeSizes(std::mt19937_64 *random)
+{
+    std::vector<uint64_t> sizes;
+
+    for (uint64_t n = 64 << 10; n <= 32 << 20; n *= 2)
+        sizes.push_back(n + ((*random)() % 4 == 0) * (*random)() % 4000 * 16);
+    return sizes;
+}
+
 // Whatever lies between two sizes that were measured.
-TEST(DeriveStage, NoRuleGainsLessThanItMustAtAnySize)
+TEST(DeriveStage, DecidesAllThatGainAndNoSizeThatDoesNot)
 {
     const int colls[] = {ncclFuncAllReduce, ncclFuncAllGather,
                          ncclFuncReduceScatter};
@@ -138,18 +149,21 @@ TEST(DeriveStage, NoRuleGainsLessThanItMustAtAnySize)
     const auto draw = [&](double low, double high) {
         return std::uniform_real_distribution<>(low, high)(random);
     };
-    int n_wide = 0;
+    int n_between = 0;
 
     for (int i = 0; i < 300; i++) {
+        SCOPED_TRACE(i);
         const Machine machine{colls[i % 3],
                               uint64_t{1} << (16 + random() % 10),
                               {draw(8, 20), draw(0, 9)},
                               {draw(4, 12), draw(2, 12)},
                               {draw(8, 20), draw(8, 20)},
-                              {draw(2, 9), draw(2, 9)}};
+                              {draw(2, 9), draw(2, 9)},
+                              draw(0, 1)};
+        const std::vector<uint64_t> sizes = SomeSizes(&random);
         Data d;
 
-        for (uint64_t n = 64 << 10; n <= 32 << 20; n *= 2) {
+        for (uint64_t n : sizes) {
             const double plain = machine.Plain(n);
             d.Add(n, kAuto, {plain, plain, plain}, STP_SOURCE_MEASURED,
                   machine.coll);
@@ -172,27 +186,38 @@ TEST(DeriveStage, NoRuleGainsLessThanItMustAtAnySize)
         terms.min_gain = 0.02;
         terms.kind = STP_POLICY_OF_STAGE;
         ASSERT_EQ(STP_OK, stp_derive_on(&all.all, &terms, &derived, nullptr));
-        for (size_t k = 0; k < derived.n_rules; k++) {
-            const stp_derived_rule &rule = derived.rules[k];
-            const int wide = rule.arm.setup.min_ctas == 32;
-            n_wide += rule.max_bytes > rule.min_bytes;
-            for (int j = 0; j < 200; j++) {
-                uint64_t n = rule.min_bytes +
-                             random() % (rule.max_bytes - rule.min_bytes + 1);
-                if (j == 0)
-                    n = rule.min_bytes;
-                ASSERT_GE(machine.Plain(n) / machine.Staged(wide, n),
-                          1.02 - 1e-9)
-                    << i << ": " << n << " of " << rule.min_bytes << " to "
-                    << rule.max_bytes << ", wide " << wide;
+        // The gain at a size that some rule decides, else 0.
+        const auto gain = [&](uint64_t n) {
+            for (size_t k = 0; k < derived.n_rules; k++) {
+                stp_rule rule{};
+                rule.coll = machine.coll;
+                rule.memory = STP_MEMORY_STAGE;
+                rule.min_ctas = derived.rules[k].arm.setup.min_ctas;
+                rule.bytes = {derived.rules[k].min_bytes,
+                              derived.rules[k].max_bytes};
+                if (stp_memory_rule_decides(&rule, 4, n))
+                    return machine.Plain(n) /
+                           machine.Staged(rule.min_ctas == 32, n);
             }
-            if (k > 0) {
-                EXPECT_GT(rule.min_bytes, derived.rules[k - 1].max_bytes);
-            }
+            return 0.0;
+        };
+
+        for (uint64_t n : sizes) {
+            const double best =
+                machine.Plain(n) /
+                std::min(machine.Staged(0, n), machine.Staged(1, n));
+            EXPECT_EQ(best >= 1.02, gain(n) != 0) << n << ", gain " << best;
+        }
+        for (int j = 0; j < 400; j++) {
+            const uint64_t n = (random() % (32 << 20)) >>
+                               (j % 2) * 19 << (j % 2) * 19; // whole rounds?
+            const double at_n = gain(n);
+            EXPECT_TRUE(at_n == 0 || at_n >= 1.02 - 1e-9) << n << " " << at_n;
+            n_between += at_n != 0;
         }
         stp_derived_free(&derived);
     }
-    EXPECT_GT(n_wide, 100);
+    EXPECT_GT(n_between, 1000);
 }
 
 // A communicator of its own, for as much as a rule must gain.

@@ -1,8 +1,6 @@
 #include <gmock/gmock.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <random>
 #include <string>
 
 extern "C" {
@@ -47,55 +45,27 @@ TEST(Memory, OtherWordsAndValuesStandForNothing)
     EXPECT_THAT(stp_memory_name(STP_N_MEMORIES), StrEq("?"));
 }
 
-/* Rounds of four ranks with 16 CTAs: 512 KiB where they sum. */
-TEST(MemoryPadded, FillsUpToAQuarterHalfOrAWholeRound)
+TEST(Memory, RoundsAreOfPartsAndCtasAndWhereTheySumOfRanks)
 {
-    const uint64_t k = 1024;
     const struct {
         int coll;
+        uint64_t n_ranks;
         int min_ctas;
-        uint64_t n_bytes, padded;
+        uint64_t n_bytes;
     } cases[] = {
-        {ncclFuncAllReduce, 16, 512 * k, 512 * k},
-        {ncclFuncAllReduce, 16, 512 * k + 2, 640 * k},
-        {ncclFuncAllReduce, 16, 640 * k + 2, 768 * k},
-        {ncclFuncAllReduce, 16, 768 * k + 2, 1024 * k},
-        {ncclFuncAllReduce, 16, 128 * k, 128 * k},
-        {ncclFuncAllReduce, 16, 128 * k - 2, 128 * k},
-        {ncclFuncAllReduce, 16, 127 * k - 2, 127 * k},
-        {ncclFuncReduceScatter, 32, 449504, 512 * k},
-        {ncclFuncReduceScatter, 32, 1024 * k + 2, 1280 * k},
-        {ncclFuncAllGather, 16, 128 * k + 2, 160 * k},
-        {ncclFuncAllGather, 32, 256 * k + 2, 320 * k},
-        {ncclFuncAllReduce, 0, 512 * k + 2, 512 * k + 16},
-        {ncclFuncAllReduce, 0, 0, 0},
+        {ncclFuncAllReduce, 4, 16, 512 << 10},
+        {ncclFuncAllReduce, 2, 0, 1 << 20},
+        {ncclFuncAllGather, 4, 32, 1 << 20},
+        {ncclFuncReduceScatter, 4, 32, 4 << 20},
+        {ncclFuncReduce, 3, 1, 24 << 10},
+        {ncclFuncBroadcast, 72, 1, 8 << 10},
+        {ncclFuncReduceScatter, 1 << 20, 64, UINT64_C(1) << 59},
+        {ncclFuncBroadcast, (1 << 20) + 1, 1, UINT64_MAX},
     };
 
     for (const auto &c : cases)
-        EXPECT_EQ(stp_memory_padded(c.coll, 4, c.min_ctas, c.n_bytes), c.padded)
-            << c.coll << " " << c.min_ctas << " " << c.n_bytes;
-}
-
-TEST(MemoryPadded, HasRoomForAllAtMostTwiceAndGrowsWithTheMessage)
-{
-    std::mt19937_64 random(46);
-    const int colls[] = {ncclFuncAllReduce, ncclFuncAllGather,
-                         ncclFuncReduceScatter};
-
-    for (int i = 0; i < 20000; i++) {
-        const int coll = colls[random() % 3], min_ctas = random() % 65;
-        const unsigned n_ranks = 2 + random() % 71;
-        const uint64_t n = random() >> (24 + random() % 40);
-        const auto padded = [&](uint64_t bytes) {
-            return stp_memory_padded(coll, n_ranks, min_ctas, bytes);
-        };
-
-        ASSERT_GE(padded(n), n);
-        ASSERT_LE(padded(n), std::max<uint64_t>(2 * n, n > 0 ? 16 : 0));
-        ASSERT_LE(padded(n), padded(n + 1));
-        ASSERT_EQ(padded(n) % 16, 0u);
-        ASSERT_EQ(padded(padded(n)), padded(n));
-    }
+        EXPECT_EQ(stp_memory_round(c.coll, c.n_ranks, c.min_ctas), c.n_bytes)
+            << c.coll << " " << c.n_ranks << " " << c.min_ctas;
 }
 
 } // namespace

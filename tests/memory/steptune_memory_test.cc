@@ -139,12 +139,12 @@ TEST_F(SteptuneMemory, FindsTheFileByVariables)
 
     setenv("NCCL_TUNER_CONFIG_FILE", Path("a.conf").c_str(), 1);
     ASSERT_EQ(STEPTUNE_MEMORY_OK, Open(nullptr)) << text_;
-    EXPECT_EQ(STEPTUNE_MEMORY_SYM, Ask("allreduce", 8));
+    EXPECT_EQ(STEPTUNE_MEMORY_SYM, Ask("allreduce", 64 << 20));
     setenv("STEPTUNE_MEMORY_CONFIG_FILE", ce.c_str(), 1);
     ASSERT_EQ(STEPTUNE_MEMORY_OK, Open(nullptr)) << text_;
     EXPECT_EQ(STEPTUNE_MEMORY_CE, Ask("allreduce", 8));
     ASSERT_EQ(STEPTUNE_MEMORY_OK, Open(sym.c_str())) << text_;
-    EXPECT_EQ(STEPTUNE_MEMORY_SYM, Ask("allreduce", 8));
+    EXPECT_EQ(STEPTUNE_MEMORY_SYM, Ask("allreduce", 64 << 20));
 }
 
 TEST_F(SteptuneMemory, SaysThatThereIsNoFileAndAnswersPlain)

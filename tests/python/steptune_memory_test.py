@@ -177,8 +177,8 @@ class Questions(unittest.TestCase):
                  ({}, (8, 2), "sym")]
         for variables, given, expected in cases:
             with mock.patch.dict(os.environ, variables, clear=True):
-                self.assertEqual(expected,
-                                 self.policy.wants("allreduce", 8, *given))
+                self.assertEqual(
+                    expected, self.policy.wants("allreduce", 4 << 20, *given))
 
     def test_what_is_no_question_is_refused(self):
         cases = [(("all_reduce", 8, 2, 1), "unknown collective 'all_reduce'"),
@@ -207,7 +207,7 @@ class Files(unittest.TestCase):
 
     def wants(self, **variables):
         with mock.patch.dict(os.environ, variables, clear=True):
-            return steptune_memory.wants("allreduce", 8, 2, 1)
+            return steptune_memory.wants("allreduce", 1 << 20, 2, 1)
 
     def test_variables_name_the_file_which_is_read_once(self):
         self.write("a.conf.memory", "collective,memory\nallreduce,sym\n")

@@ -67,9 +67,9 @@ class Libraries
   public:
     Libraries()
     {
-        const std::string rules = Write("rules", "8192", "1-inf"),
-                          of_three = Write("of_three", "8192", "3-inf"),
-                          others = Write("others", "4096", "2-inf");
+        const std::string rules = Write("rules", 32768, "1-inf"),
+                          of_three = Write("of_three", 32768, "3-inf"),
+                          others = Write("others", 16384, "2-inf");
 
         plain_ = std::make_unique<Api>(STP_FAKE_NCCL);
         for (int r = 0; r < kMaxRanks; r++) {
@@ -98,17 +98,21 @@ class Libraries
     }
 
   private:
-    std::string Write(const std::string &name, const std::string &most,
+    // Rules of single sizes, and of whole rounds of one CTA.
+    std::string Write(const std::string &name, int most,
                       const std::string &ranks)
     {
-        const std::string path = folder_.Path(name);
-        const std::string row = ",stage,16,1," + ranks + ",-1\n";
+        const std::string path = folder_.Path(name),
+                          row = ",1," + ranks + ",-1\n";
+        std::ofstream out(path);
 
-        std::ofstream(path)
-            << "collective,min_bytes,max_bytes,memory,min_ctas,"
-               "nNodes,nRanks,graph\n"
-            << "allreduce,1024," << most << row << "allgather,1024," << most
-            << row << "reducescatter,2048,4096,stage,32,1," << ranks << ",-1\n";
+        out << "collective,min_bytes,max_bytes,memory,min_ctas,"
+               "nNodes,nRanks,graph\n";
+        for (const char *coll : {"allreduce", "allgather", "reducescatter"}) {
+            for (const char *n : {"1536", "1544", "3072", "6144"})
+                out << coll << "," << n << "," << n << ",stage,16" << row;
+            out << coll << ",8192," << most << ",stage,1" << row;
+        }
         return path;
     }
     std::unique_ptr<Api> Load(const std::string &name, const std::string &rules,
@@ -206,8 +210,8 @@ class Generator
         static const int colls[] = {ncclFuncAllReduce, ncclFuncAllGather,
                                     ncclFuncReduceScatter};
         static const int types[] = {7, 7, 7, 2, 0};
-        static const size_t bytes[] = {1024, 1024, 2048,  4096, 8192,
-                                       3072, 1040, 12288, 0};
+        static const size_t bytes[] = {1536, 1536, 1544,  3072, 3072,
+                                       6144, 768,  12288, 0};
         Call c{};
         size_t n;
 
@@ -217,6 +221,8 @@ class Generator
         c.type = types[Below(5)];
         c.op = Below(10) == 0 ? 2 : 0;
         c.count = bytes[Below(9)] / (c.type == 0 ? 1 : 4);
+        if (Below(5) == 0) // a whole round
+            c.count = 8192 * n / (c.type == 0 ? 1 : 4);
         if (c.coll != ncclFuncAllReduce)
             c.count /= n;
         c.in_place = Below(3) == 0;

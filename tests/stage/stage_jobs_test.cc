@@ -61,7 +61,7 @@ TEST_F(StageJobs, OfWhichARankIsGoneCanBeAborted)
 const struct Step {
     const char *name;
     int n_calls;
-    size_t n_bytes; // 1,024 to 8,192 are staged
+    size_t n_bytes; // 1,536 and 3,072 are staged
     int stream;
     enum { kEager, kGroup, kGraph } how;
     uint64_t n_driver_calls, n_nodes;
@@ -72,15 +72,15 @@ const struct Step {
     {"a plain graph", 25, 512, 1, Step::kGraph, 0, 0},
     {"nothing to do", 2, 0, 1, Step::kEager, 0, 0},
     // The context twice, a wait, two copies and a record.
-    {"the first staged one", 1, 1024, 1, Step::kEager, 6, 0},
-    {"staged on its stream", 2, 1024, 1, Step::kEager, 2 * 5, 0},
+    {"the first staged one", 1, 1536, 1, Step::kEager, 6, 0},
+    {"staged on its stream", 2, 1536, 1, Step::kEager, 2 * 5, 0},
     // The context twice and a record; another stream waits.
     {"plain behind staged ones", 2, 512, 1, Step::kEager, 2 * 3, 0},
     {"plain on a third stream", 2, 512, 2, Step::kEager, 4 + 3, 0},
     {"a plain group behind them", 2, 512, 2, Step::kGroup, 3, 0},
     // One wait and one record a graph.
     {"a plain graph behind them", 25, 512, 1, Step::kGraph, 5 + 24 * 5, 2},
-    {"a staged graph", 25, 1024, 1, Step::kGraph, 7 + 24 * 7, 2 + 25 * 2},
+    {"a staged graph", 25, 1536, 1, Step::kGraph, 7 + 24 * 7, 2 + 25 * 2},
     // Graphs may be launched on any stream.
     {"plain behind graphs", 2, 512, 1, Step::kEager, 2 * 4, 0},
 };

@@ -9,6 +9,7 @@
 #include "analyse/check/check_cover.h"
 #include "core/dtype.h"
 #include "core/names.h"
+#include "core/policy/memory_policy.h"
 #include "core/policy/policy_columns.h"
 #include "core/room.h"
 #include "nccl_tuner_abi.h"
@@ -161,9 +162,21 @@ static const struct shadow {
 
 enum { N_SHADOWS = sizeof(shadows) / sizeof(shadows[0]) };
 
+/* Whether the earlier rule decides all messages of the rule that it matches:
+ * each round of those has a number of its own. */
+static bool rules_decides_rounds(const struct stp_rule *earlier,
+                                 const struct stp_rule *rule)
+{
+    return !stp_memory_rule_takes_rounds(earlier) ||
+           (stp_memory_rule_takes_rounds(rule) &&
+            stp_memory_round(rule->coll, 1, rule->min_ctas) %
+                    stp_memory_round(rule->coll, 1, earlier->min_ctas) ==
+                0);
+}
+
 /* NCCL rules out nothing that a buffer is registered as. */
 static const struct shadow memory_shadow = {
-    NULL, STP_CHECK_DEAD, STP_FIX_DROP,
+    rules_decides_rounds, STP_CHECK_DEAD, STP_FIX_DROP,
     "this rule is dead: ", "all that it matches"};
 
 /* Covers rule 'i' by those at 'counted', as few as one if that is enough, and
@@ -253,9 +266,11 @@ struct part {
     char text[128];
 };
 
-/* The sides by which 'both' is less than 'box', such as "bytes 0 to 4095". */
+/* The sides by which 'both' is less than 'box', and whether the earlier rule
+ * decides only some of it, such as "bytes 0 to 4095". */
 static const char *rules_describe_part(const struct stp_box *both,
                                        const struct stp_box *box,
+                                       const struct stp_rule *earlier,
                                        struct part *part)
 {
     size_t size = sizeof(part->text), len = 0;
@@ -279,7 +294,10 @@ static const char *rules_describe_part(const struct stp_box *both,
                                  side_names[s], side->min, side->max);
     }
     if (len < size && both->gpu != NULL && box->gpu == NULL)
-        snprintf(part->text + len, size - len, ", gpu %s", both->gpu);
+        len += (size_t)snprintf(part->text + len, size - len, ", gpu %s",
+                                both->gpu);
+    if (len < size && stp_memory_rule_takes_rounds(earlier))
+        snprintf(part->text + len, size - len, ", whole rounds of its CTAs");
     return part->text + strlen(", ");
 }
 
@@ -299,7 +317,9 @@ static void rules_add_overlap(struct check *c, size_t i, size_t n_met)
     snprintf(f->text, sizeof(f->text),
              "line %u comes before this rule for %s%s, so that it decides only "
              "what is left",
-             f->others[0], rules_describe_part(&both, &c->boxes[i], &part),
+             f->others[0],
+             rules_describe_part(&both, &c->boxes[i],
+                                 stp_policy_rule(c->policy, c->met[0]), &part),
              more);
 }
 

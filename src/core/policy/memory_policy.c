@@ -32,17 +32,38 @@ static bool memory_is_within(const struct stp_range *range, uint64_t value)
     return range->min <= value && value <= range->max;
 }
 
+bool stp_memory_rule_takes_rounds(const struct stp_rule *rule)
+{
+    return stp_memory_is_symmetric(rule->memory) &&
+           rule->bytes.min < rule->bytes.max;
+}
+
+bool stp_memory_rule_decides(const struct stp_rule *rule, uint64_t n_ranks,
+                             uint64_t n_bytes)
+{
+    return memory_is_within(&rule->bytes, n_bytes) &&
+           (!stp_memory_rule_takes_rounds(rule) ||
+            n_bytes % stp_memory_round(rule->coll, n_ranks, rule->min_ctas) ==
+                0);
+}
+
+bool stp_memory_rule_is_for(const struct stp_rule *rule,
+                            const struct stp_memory_query *query)
+{
+    return memory_is_within(&rule->ranks, query->n_ranks) &&
+           memory_is_within(&rule->nodes, query->n_nodes) &&
+           (rule->gpu == NULL ||
+            (query->gpu != NULL && strcmp(rule->gpu, query->gpu) == 0));
+}
+
 bool stp_memory_rule_matches(const struct stp_rule *rule,
                              const struct stp_memory_query *query)
 {
     return rule->coll == query->coll &&
-           memory_is_within(&rule->bytes, query->n_bytes) &&
-           memory_is_within(&rule->ranks, query->n_ranks) &&
-           memory_is_within(&rule->nodes, query->n_nodes) &&
+           stp_memory_rule_decides(rule, query->n_ranks, query->n_bytes) &&
            (rule->overlap == -1 || rule->overlap == (int)query->overlaps) &&
            (rule->graph == -1 || rule->graph == (int)query->captured) &&
-           (rule->gpu == NULL ||
-            (query->gpu != NULL && strcmp(rule->gpu, query->gpu) == 0));
+           stp_memory_rule_is_for(rule, query);
 }
 
 const struct stp_rule *

@@ -34,6 +34,21 @@ struct stp_memory_query {
                          of none; no memory policy asks */
 };
 
+/* Whether the rule decides only messages that fill whole rounds of its CTAs
+ * (stp_memory_round()): it is of symmetric memory, registered or staged, and of
+ * more than one size.  Others may take longer than any that was measured.  A
+ * rule of one size decides that one, as it was measured. */
+bool stp_memory_rule_takes_rounds(const struct stp_rule *rule);
+
+/* Whether a message of its collective, among so many ranks, is one of those
+ * that the rule decides. */
+bool stp_memory_rule_decides(const struct stp_rule *rule, uint64_t n_ranks,
+                             uint64_t n_bytes);
+
+/* Whether the rule is for the ranks, nodes and GPU of the query. */
+bool stp_memory_rule_is_for(const struct stp_rule *rule,
+                            const struct stp_memory_query *query);
+
 bool stp_memory_rule_matches(const struct stp_rule *rule,
                              const struct stp_memory_query *query);
 

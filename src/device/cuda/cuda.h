@@ -39,13 +39,11 @@ struct stp_cuda_setup {
     void *handles[STP_CUDA_N_MEMORIES]; /* of a window, or of a registration */
 };
 
-/* A copy within a GPU, of rows. */
+/* A copy within a GPU. */
 struct stp_cuda_copy {
     char *to;
     const char *from;
-    uint64_t to_pitch, from_pitch; /* bytes from row to row */
-    uint64_t width;                /* bytes of a row */
-    uint64_t n_rows;
+    uint64_t n_bytes;
     unsigned stream;
 };
 

@@ -1,7 +1,6 @@
 /* cuda_setup.c - communicators of other configurations, and registered memory
  */
 
-#include "core/policy/policy.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels.h"
 #include "nccl_tuner_abi.h"
@@ -64,9 +63,7 @@ enum stp_status stp_cuda_setup_alloc(struct stp_cuda_rank *r, uint64_t nbytes,
 static enum stp_status setup_make_memories(struct stp_cuda_rank *r,
                                            struct stp_error *err)
 {
-    const uint64_t most = r->cuda->max_bytes, n = r->cuda->n_ranks;
-    const uint64_t padding = n * n * STP_MAX_CHANNELS * 8192; /* of a round */
-    const uint64_t nbytes = most + (most < padding ? most : padding) + 16 * n;
+    const uint64_t nbytes = r->cuda->max_bytes;
     const struct stp_pattern pattern = {
         .type = STP_TYPE_U64, .ranks = r->cuda->n_ranks, .block = 1};
     enum stp_status status = STP_OK;

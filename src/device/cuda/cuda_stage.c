@@ -15,23 +15,15 @@ static bool stage_has_kernel(const struct stp_transfer *t)
             t->op == STP_OP_SUM);
 }
 
-/* Rows that lie without gaps are one. */
 static enum stp_status stage_copy(struct stp_cuda_rank *r,
                                   const struct stp_cuda_copy *c,
                                   struct stp_error *err)
 {
-    const bool is_dense = c->n_rows == 1 || (c->to_pitch == c->width &&
-                                             c->from_pitch == c->width);
-    cudaStream_t s = r->stream[c->stream];
-
-    return stp_cuda_result(
-        r,
-        is_dense ? cudaMemcpyAsync(c->to, c->from, c->width * c->n_rows,
-                                   cudaMemcpyDeviceToDevice, s)
-                 : cudaMemcpy2DAsync(c->to, c->to_pitch, c->from, c->from_pitch,
-                                     c->width, c->n_rows,
-                                     cudaMemcpyDeviceToDevice, s),
-        "cudaMemcpyAsync", err);
+    return stp_cuda_result(r,
+                           cudaMemcpyAsync(c->to, c->from, c->n_bytes,
+                                           cudaMemcpyDeviceToDevice,
+                                           r->stream[c->stream]),
+                           "cudaMemcpyAsync", err);
 }
 
 enum stp_status stp_cuda_stage_call(struct stp_cuda_rank *r, unsigned stream,
@@ -41,40 +33,37 @@ enum stp_status stp_cuda_stage_call(struct stp_cuda_rank *r, unsigned stream,
     struct stp_cuda_staging *staging = &r->staging;
     const struct stp_cuda_room *window = &r->memories[0];
     const uint64_t share = t->n * stp_type_size(t->type);
-    const uint64_t padded = stp_memory_padded(
-        t->coll, r->cuda->n_ranks, r->cuda->arm.setup.min_ctas, share);
     const uint64_t n_parts =
         t->coll == ncclFuncAllReduce ? 1 : r->cuda->n_ranks;
     const uint64_t n_in = t->coll == ncclFuncAllGather ? 1 : n_parts;
     const uint64_t n_out = t->coll == ncclFuncReduceScatter ? 1 : n_parts;
     char *const place = (char *)window->at + staging->n_bytes;
-    char *const own = n_parts > 1 ? place + r->rank * padded : place;
+    char *const own = n_parts > 1 ? place + r->rank * share : place;
     struct stp_transfer staged = *t;
     enum stp_status status;
 
     /* All ranks make the same calls, and so run out of places at the same one.
      */
-    if (!stage_has_kernel(t) || staging->n_due == STP_CUDA_STAGED ||
+    if (!stage_has_kernel(t) || share % STP_STAGE_UNIT != 0 ||
+        staging->n_due == STP_CUDA_STAGED ||
         staging->n_bytes > window->nbytes ||
-        padded * n_parts > window->nbytes - staging->n_bytes)
+        share * n_parts > window->nbytes - staging->n_bytes)
         return stp_cuda_collective(r, stream, t, r->comm, err);
     staged.in = n_in < n_parts ? own : place;
     staged.out = n_out < n_parts ? own : place;
-    staged.n = padded / stp_type_size(t->type);
     staged.in_place = true;
-    status =
-        stage_copy(r,
-                   &(struct stp_cuda_copy){(char *)staged.in, t->in, padded,
-                                           share, share, n_in, stream},
-                   err);
+    status = stage_copy(
+        r,
+        &(struct stp_cuda_copy){(char *)staged.in, t->in, share * n_in, stream},
+        err);
     STP_THEN(status, stp_cuda_collective(r, stream, &staged,
                                          stp_cuda_setup_comm(r), err));
     if (status != STP_OK)
         return status;
-    staging->due[staging->n_due++] = (struct stp_cuda_copy){
-        t->out, staged.out, share, padded, share, n_out, stream};
+    staging->due[staging->n_due++] =
+        (struct stp_cuda_copy){t->out, staged.out, share * n_out, stream};
     staging->n_bytes +=
-        (padded * n_parts + PLACE_ALIGN - 1) / PLACE_ALIGN * PLACE_ALIGN;
+        (share * n_parts + PLACE_ALIGN - 1) / PLACE_ALIGN * PLACE_ALIGN;
     return staging->in_group ? STP_OK : stp_cuda_stage_end(r, err);
 }
 

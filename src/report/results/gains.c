@@ -30,10 +30,10 @@ static const struct stp_rule *gain_find_rule(const struct stp_policy *policy,
     for (size_t i = 0; i < stp_policy_size(policy); i++) {
         const struct stp_rule *r = stp_policy_rule(policy, i);
 
-        if (r->coll == p->coll && p->n_bytes >= r->bytes.min &&
-            p->n_bytes <= r->bytes.max && p->n_ranks >= r->ranks.min &&
-            p->n_ranks <= r->ranks.max && p->n_nodes >= r->nodes.min &&
-            p->n_nodes <= r->nodes.max)
+        if (r->coll == p->coll &&
+            stp_memory_rule_decides(r, p->n_ranks, p->n_bytes) &&
+            p->n_ranks >= r->ranks.min && p->n_ranks <= r->ranks.max &&
+            p->n_nodes >= r->nodes.min && p->n_nodes <= r->nodes.max)
             return r;
     }
     return NULL;

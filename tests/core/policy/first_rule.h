@@ -10,6 +10,7 @@
 extern "C" {
 #include "core/names.h"
 #include "core/policy/memory_policy.h"
+#include "nccl_tuner_abi.h"
 }
 
 namespace first_rule
@@ -36,8 +37,28 @@ inline bool Matches(const stp_rule &r, const stp_shape &shape,
            (r.reg_buff == -1 || r.reg_buff == query.reg_buff);
 }
 
+// Whether each CTA moves 8 KiB of every part, for each rank if they sum, again
+// and again until nothing is left.
+inline bool FillsRounds(const stp_rule &r, const stp_memory_query &query)
+{
+    const uint64_t by_rank[][2] = {{1, 1},
+                                   {1, query.n_ranks},
+                                   {query.n_ranks, 1},
+                                   {query.n_ranks, query.n_ranks},
+                                   {1, query.n_ranks}};
+    const uint64_t *const parts_and_sums = by_rank[r.coll];
+    const uint64_t of_part = query.n_bytes / parts_and_sums[0];
+    const uint64_t moved =
+        (r.min_ctas == 0 ? 64 : r.min_ctas) * 8192 * parts_and_sums[1];
+
+    return of_part * parts_and_sums[0] == query.n_bytes && of_part % moved == 0;
+}
+
 inline bool Matches(const stp_rule &r, const stp_memory_query &query)
 {
+    if ((r.memory == STP_MEMORY_SYM || r.memory == STP_MEMORY_STAGE) &&
+        r.bytes.min < r.bytes.max && !FillsRounds(r, query))
+        return false;
     return r.coll == query.coll && In(r.bytes, query.n_bytes) &&
            In(r.nodes, query.n_nodes) && In(r.ranks, query.n_ranks) &&
            MatchesGpu(r, query.gpu) &&
@@ -88,6 +109,7 @@ inline std::vector<uint64_t> InterestingSizes(const stp_policy *policy,
         const stp_rule *r = stp_policy_rule(policy, i);
         add(r->bytes.min);
         add(r->bytes.max);
+        add(r->bytes.max >> 20 << 20);        // whole rounds of up to 4 ranks
         add(r->bytes_per_rank.min * n_ranks); // wraps: a size like any
         add(r->bytes_per_rank.max * n_ranks + n_ranks - 1);
     }

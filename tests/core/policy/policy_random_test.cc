@@ -127,7 +127,7 @@ TEST(MemoryPolicyMatch, IsNothingIfNoneOfManyRulesMatches)
     for (int i = 0; i < 64; i++)
         csv += "reduce,sym\n";
     Policy policy = Parse(csv, STP_POLICY_OF_MEMORY);
-    stp_memory_query query = {kAllReduce, 5, 8, 1, false, nullptr, false};
+    stp_memory_query query = {kAllReduce, 8 << 20, 8, 1, false, nullptr, false};
 
     EXPECT_EQ(nullptr, stp_memory_policy_match(policy.get(), &query));
     query.coll = ncclFuncReduce;

@@ -115,16 +115,14 @@ struct ActionWork : Work {
 struct CopyWork : Work { // in two steps
     char *to;
     const char *from;
-    size_t n_bytes, n_rows = 1, to_pitch = 0, from_pitch = 0;
+    size_t n_bytes;
     bool is_half_done = false;
     Step Run() override
     {
         const size_t begin = is_half_done ? (n_bytes + 1) / 2 : 0;
         const size_t end = is_half_done ? n_bytes : (n_bytes + 1) / 2;
 
-        for (size_t r = 0; r < n_rows; r++)
-            memcpy(to + r * to_pitch + begin, from + r * from_pitch + begin,
-                   end - begin);
+        memcpy(to + begin, from + begin, end - begin);
         is_half_done = !is_half_done;
         return is_half_done ? Step::kRan : Step::kDone;
     }
@@ -753,40 +751,6 @@ EXPORTED int cuMemcpyAsync(void *to, const void *from, size_t n_bytes,
         work->to = static_cast<char *>(to);
         work->from = static_cast<const char *>(from);
         work->n_bytes = n_bytes;
-        return work;
-    });
-    return kOk;
-}
-
-struct Side { // of CUDA_MEMCPY2D_v2
-    size_t x, y;
-    int kind;
-    const void *host, *at, *array;
-    size_t pitch;
-};
-
-struct Rows {
-    Side from, to;
-    size_t n_bytes, n_rows;
-};
-
-EXPORTED int cuMemcpy2DAsync_v2(const Rows *rows, cudaStream_t stream)
-{
-    n_driver_calls++;
-    const Rows r = *rows;
-
-    if (r.from.kind != 4 || r.to.kind != 4 || r.from.pitch < r.n_bytes ||
-        r.to.pitch < r.n_bytes)
-        return kInvalid;
-    Enqueue(stream, [=] {
-        auto work = std::make_shared<CopyWork>();
-
-        work->to = static_cast<char *>(const_cast<void *>(r.to.at));
-        work->from = static_cast<const char *>(r.from.at);
-        work->n_bytes = r.n_bytes;
-        work->n_rows = r.n_rows;
-        work->to_pitch = r.to.pitch;
-        work->from_pitch = r.from.pitch;
         return work;
     });
     return kOk;

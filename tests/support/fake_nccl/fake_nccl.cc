@@ -226,8 +226,12 @@ struct Operation : fake::Work {
                 if (other == nullptr) // it was aborted
                     return Step::kBlocked;
 
-            if (stage == 1 && IsSymmetric())
+            if (stage == 1 && IsSymmetric()) {
                 n_symmetric++;
+                if (call.count * SizeOf(call.type) % 16 != 0)
+                    fake::Fault("a symmetric kernel has a part that is no "
+                                "multiple of 16 bytes");
+            }
             Move(stage++ - 1);
             if (stage == 5)
                 meeting->n_done++;
