@@ -14,6 +14,7 @@ enum {
     MIN_ALONE = 5,    /* the same, of an arm's collectives */
     MAX_ALONE = 50,
     ALONE_SHARE = 4, /* of a turn's iterations: so much shorter */
+    WARM_SHARE = 4,  /* likewise, of iterations that warm up */
     LIVE_FIT = 3,    /* turns in which a layer's collectives are timed */
     MAX_FIT = 9,     /* likewise, rounds of a recorded machine */
     MAX_FITS = 3,
@@ -371,7 +372,8 @@ static void iterate_choose_compute(struct loop *l)
     if (plan->turn_us > 0) {
         l->iters = iterate_count_in(plan->turn_us, us * l->n_launches, min,
                                     plan->iters);
-        l->warmup = iterate_count_in(plan->turn_us, us, 1, plan->warmup);
+        l->warmup =
+            iterate_count_in(plan->turn_us / WARM_SHARE, us, 1, plan->warmup);
     }
     l->n_alone = iterate_count_in(l->iters * us / ALONE_SHARE, comm_us,
                                   MIN_ALONE, MAX_ALONE);

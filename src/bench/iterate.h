@@ -38,7 +38,7 @@ struct stp_iterate_plan {
     unsigned rounds;               /* >= 1 */
     struct stp_rounds_terms terms; /* all 0: every arm has all rounds */
     unsigned warmup;               /* iterations before the timed ones, at most
-                                      'turn_us' of them but one */
+                                      a quarter of 'turn_us' but one */
     unsigned iters;                /* timed iterations an arm and round, >= 1 */
     double turn_us; /* 'iters' are as many as fit into this time, but at least
                        STP_ITERATE_MIN; 0: no limit */

@@ -239,6 +239,22 @@ static bool rounds_stop_lanes(struct stp_rounds *r)
     return any_goes_on;
 }
 
+/* Has arms that stopped run again if too many of their rounds turned out to be
+ * disturbed for an interval; false if there are none. */
+static bool rounds_resume_lanes(struct stp_rounds *r)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < r->n_lanes; i++) {
+        struct stp_rounds_lane *lane = &r->lanes[i];
+
+        lane->is_resumed =
+            lane->is_stopped && rounds_get_gain(r, i).n_pairs < 2;
+        any |= lane->is_resumed;
+    }
+    return any;
+}
+
 /* ---- the rounds of a setting ---- */
 
 unsigned stp_rounds_spare(unsigned rounds)
@@ -285,8 +301,11 @@ bool stp_rounds_next(struct stp_rounds *r, unsigned *round_ret,
                 .row = r->n_seen, .in_place = m->in_place};
     }
     for (;;) {
-        if (r->n_run < r->n_until || (rounds_count_good(r) < r->n_until &&
-                                      r->n_run < r->n_until + r->n_spare)) {
+        const unsigned n_wanted = r->n_until + r->n_more;
+        bool goes_on, resumes;
+
+        if (r->n_run < n_wanted || (rounds_count_good(r) < n_wanted &&
+                                    r->n_run < n_wanted + r->n_spare)) {
             bool is_there[STP_ROUNDS_MOST] = {false};
             unsigned at = 0;
 
@@ -306,11 +325,18 @@ bool stp_rounds_next(struct stp_rounds *r, unsigned *round_ret,
             r->at[*round_ret] = at;
             return true;
         }
-        if (r->n_until == t->most || !rounds_stop_lanes(r))
+        goes_on = r->n_until != t->most && rounds_stop_lanes(r);
+        resumes = rounds_resume_lanes(r) && r->n_spare > 0;
+        if (!goes_on && !resumes)
             return false;
-        r->n_until = r->n_until < t->few      ? t->few
-                     : r->n_until < r->rounds ? r->rounds
-                                              : t->most;
+        if (goes_on) {
+            r->n_until = r->n_until < t->few      ? t->few
+                         : r->n_until < r->rounds ? r->rounds
+                                                  : t->most;
+        } else {
+            r->n_more++;
+            r->n_spare--;
+        }
     }
 }
 
@@ -319,7 +345,8 @@ bool stp_rounds_has(const struct stp_rounds *r, const struct stp_arm *arm,
 {
     const size_t lane = rounds_find_lane(r, arm, in_place);
 
-    return lane == r->n_lanes || !r->lanes[lane].is_stopped;
+    return lane == r->n_lanes || !r->lanes[lane].is_stopped ||
+           r->lanes[lane].is_resumed;
 }
 
 void stp_rounds_end(struct stp_rounds *r, double *samples, size_t *n_samples)
@@ -344,7 +371,7 @@ void stp_rounds_end(struct stp_rounds *r, double *samples, size_t *n_samples)
     }
     n = 0;
     for (unsigned k = 0; k < r->n_run; k++) {
-        r->is_disturbed[k] |= n == r->n_until; /* nor is it needed */
+        r->is_disturbed[k] |= n == r->n_until + r->n_more; /* not needed */
         number[k] = n;
         n += !r->is_disturbed[k];
     }

@@ -40,7 +40,8 @@
 struct stp_rounds_terms {
     /* An arm with so many rounds stops if its whole interval shows it slower
      * than AUTO, and a plugin that ran as AUTO, with nothing else to measure,
-     * after the first.  0: all arms have all rounds. */
+     * after the first.  One of whose rounds fewer than two prove to be
+     * undisturbed resumes.  0: all arms have all rounds. */
     unsigned few;
     /* An arm that is unsure after the rounds planned has so many, in one go:
      * looking after each of them would find gains that are none.  0: none has
@@ -58,6 +59,7 @@ struct stp_rounds_lane {
     size_t row; /* its first */
     bool in_place;
     bool is_stopped;
+    bool is_resumed; /* it stopped, but has too few rounds */
 };
 
 /* The rounds of one setting. */
@@ -74,6 +76,7 @@ struct stp_rounds {
     size_t n_lanes;
     unsigned n_run;               /* rounds so far */
     unsigned n_until;             /* undisturbed ones that are wanted */
+    unsigned n_more;              /* and so many for arms that resumed */
     unsigned at[STP_ROUNDS_MOST]; /* of each round, its place in the plan */
     bool is_disturbed[STP_ROUNDS_MOST];
 };

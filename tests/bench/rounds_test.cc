@@ -243,6 +243,44 @@ TEST_F(Rounds, StopArmsThatAreSlowerAndGoOnWithThoseThatAreUnsure)
     EXPECT_EQ(12u, Times(kAuto).size());
 }
 
+// The more rounds there are the better is it known which were disturbed.
+TEST_F(Rounds, ResumeAnArmThatStoppedInDisturbedOnes)
+{
+    constexpr int kSettings = 2000;
+    const std::vector<stp_arm> arms = {kAuto, kAutoAgain, kRingLl128, kSym};
+    const double own[] = {100, 100, 97, 103};
+    std::mt19937_64 random(1);
+    std::normal_distribution<> noise(0, 0.01);
+    std::uniform_real_distribution<> unit;
+    size_t n_stopped = 0, n_more = 0;
+
+    terms_ = {3, 12, 0.02, false};
+    for (int i = 0; i < kSettings; i++) {
+        unsigned last = UINT_MAX;
+        double stall = 1;
+        Run(5, arms, [&](size_t arm, unsigned round) {
+            if (round != last)
+                stall = unit(random) < 0.3 ? 1.5 + unit(random) : 1;
+            last = round;
+            return own[arm] * std::exp(noise(random)) * stall *
+                   (stall > 1 ? 1 + 0.3 * unit(random) : 1);
+        });
+
+        std::map<int, size_t> n_rows; // by kind of arm
+        for (size_t k = 0; k < data_.n_rows; k++)
+            n_rows[data_.rows[k].arm.kind]++;
+        for (const stp_arm &arm : arms)
+            if (rounds_.n_spare > 0) {
+                EXPECT_LE(2u, n_rows[arm.kind]) << i;
+            }
+        for (size_t l = 0; l < rounds_.n_lanes; l++)
+            n_stopped += rounds_.lanes[l].is_stopped;
+        n_more += rounds_.n_more;
+    }
+    EXPECT_GT(n_stopped, 200u);
+    EXPECT_GT(n_more, 0u);
+}
+
 TEST_F(Rounds, EndAfterTheFirstOfAPolicyThatChangesNothing)
 {
     terms_ = {3, 12, 0.02, false};
