@@ -243,15 +243,14 @@ TEST_F(Page, SaysWhatToRegisterAndWhatItIsWorth)
     const std::string rows[] = {
         "<td>allreduce</td><td>0 to 2M<br><small>1 node, 4 ranks, NVIDIA H200"
         "</small></td><td>alone</td><td><b>sym</b></td><td><details><summary>"
-        "1.500 to 1.600</summary><ul class=\"gains\">\n" +
-            size("1M</b> 1.500 over AUTO") +
+        "1.600 to 1.600</summary><ul class=\"gains\">\n" + // 1M is half a round
             size("2M</b> 1.600 over ring/ll128") +
-            "</ul></details></td><td><details><summary>1.500 to 2.000 at 2 "
-            "sizes</summary><ul class=\"gains\">\n" +
-            size("1M</b> 1.500 (1.500 to 1.500)") +
+            "</ul></details></td><td><details><summary>2.000 to 2.000 at 1 "
+            "size</summary><ul class=\"gains\">\n" +
             size("2M</b> 2.000 (2.000 to 2.000)") + "</ul></details></td>",
         "any GPU</small></td><td>alone, overlapped</td><td><b>reg</b></td><td>"
-        "<details><summary>0.800 to 0.800</summary><ul class=\"gains\">\n" +
+        "<details><summary>0.800 to 1.000</summary><ul class=\"gains\">\n" +
+            size("1M</b> 1.000 over AUTO") +
             size("4M</b> 0.800 over ring/ll128"),
         "<td>overlapped</td><td><b>sym</b></td><td></td><td>not measured at "
         "any size in its range, or slower in some workload</td>",
@@ -289,7 +288,7 @@ TEST_F(Page, SaysWhatToRegisterInTrainingSteps)
     };
     const std::string memory =
         Write("s.conf.memory", std::string(kMemoryHeader) +
-                                   "allreduce,0,inf,sym,1,4,1,NVIDIA H200\n");
+                                   "allreduce,1M,1M,sym,1,4,1,NVIDIA H200\n");
     for (const auto &c : cases) {
         Data d;
         const double us = 100 / c.gain;
@@ -323,8 +322,8 @@ TEST_F(Page, ItTellsWhatRegisteringIsWorthInPlaceAndOutOfPlace)
     const std::string rounds = Save("rounds.csv", &ddp);
     const std::string memory =
         Write("s.conf.memory", std::string(kMemoryHeader) +
-                                   "allreduce,0,inf,sym,1,4,1,NVIDIA H200\n"
-                                   "allgather,0,inf,sym,1,4,1,NVIDIA H200\n");
+                                   "allreduce,1M,1M,sym,1,4,1,NVIDIA H200\n"
+                                   "allgather,1M,1M,sym,1,4,1,NVIDIA H200\n");
 
     const std::string page = Make(Sources(
         {{STP_PAGE_MEMORY_POLICY, memory}, {STP_PAGE_ITERATIONS, rounds}}));
