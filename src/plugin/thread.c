@@ -10,6 +10,11 @@
 #include "plugin/entry.h"
 #include "plugin/old_pthread.h"
 
+/* libc keeps a library while a thread has something of the library to do at its
+ * end (glibc 2.18), and finds the library by its handle. */
+extern void *__dso_handle __attribute__((visibility("hidden")));
+int __cxa_thread_atexit_impl(void (*at_end)(void *), void *user, void *library);
+
 struct stp_thread {
     void (*body)(void *user);
     void *user;
@@ -28,22 +33,25 @@ static void thread_free(struct stp_thread *t)
 
 static void *thread_run(void *arg)
 {
-    struct stp_thread *t = arg;
+    const struct stp_thread *t = arg;
+    void (*const body)(void *user) = t->body;
+    void *const user = t->user;
+    const int ms = t->ms;
     struct pollfd stop = {.fd = t->stop[0], .events = POLLIN};
     struct stp_entry entry;
     int n;
 
     stp_entry_begin(&entry);
-    if (t->ms == STP_THREAD_ONCE)
-        t->body(t->user);
-    else
-        while ((n = poll(&stop, 1, t->ms)) == 0 || (n < 0 && errno == EINTR))
-            t->body(t->user);
-    stp_entry_end(&entry);
     if (t->is_alone) {
-        close(t->stop[1]);
-        thread_free(t);
+        __cxa_thread_atexit_impl(free, NULL, &__dso_handle);
+        n = (int)write(t->stop[1], "", 1); /* frees 't' */
     }
+    if (ms == STP_THREAD_ONCE)
+        body(user);
+    else
+        while ((n = poll(&stop, 1, ms)) == 0 || (n < 0 && errno == EINTR))
+            body(user);
+    stp_entry_end(&entry);
     return NULL;
 }
 
@@ -68,15 +76,17 @@ enum stp_status stp_thread_start(void (*body)(void *user), void *user, int ms,
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     failed = pthread_create(&id, NULL, thread_run, t);
+    if (failed == 0 && t->is_alone) {
+        pthread_detach(id);
+        failed = read(t->stop[0], &(char){0}, 1) != 1; /* it keeps its code */
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed != 0) {
+    if (failed != 0 || t->is_alone) {
         close(t->stop[1]);
         thread_free(t);
-        return stp_fail(err, STP_ERR_NOMEM, "no thread to be had");
-    }
-    if (thread_ret == NULL) {
-        pthread_detach(id);
-        return STP_OK;
+        return failed == 0
+                   ? STP_OK
+                   : stp_fail(err, STP_ERR_NOMEM, "no thread to be had");
     }
     t->id = id;
     *thread_ret = t;

@@ -10,7 +10,8 @@ enum { STP_THREAD_ONCE = -1 };
 
 /* Calls 'body' every 'ms' milliseconds, or once at once, within a struct
  * stp_entry.  Takes no signals.  With NULL for 'thread_ret' nobody stops it: it
- * runs once, for as long as it takes.  STP_ERR_NOMEM. */
+ * runs once, for as long as it takes, and this library stays loaded until then.
+ * STP_ERR_NOMEM. */
 enum stp_status stp_thread_start(void (*body)(void *user), void *user, int ms,
                                  struct stp_thread **thread_ret,
                                  struct stp_error *err);

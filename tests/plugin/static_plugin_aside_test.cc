@@ -96,11 +96,13 @@ TEST_F(StaticPlugin, TakesAnEmptyFileAsNoRules)
 
 // ---- surviving ----
 
-TEST_F(StaticPlugin, ReadsThePolicyAgainAfterItsLastCommunicator)
+TEST_F(StaticPlugin, ReadsThePolicyAgainAfterItWasUnloaded)
 {
     Policy("allreduce,0,inf,tree,ll128,-1,-1,-1\n");
     Nccl nccl = Start();
     EXPECT_EQ(NCCL_PROTO_LL128, Run(Join(nccl), ncclFuncAllReduce, 4096).proto);
+    ASSERT_EQ(nullptr, dlopen(STP_PLUGIN, RTLD_NOW | RTLD_NOLOAD))
+        << "still loaded";
 
     Policy("allreduce,0,inf,tree,simple,-1,-1,-1\n");
 

@@ -345,7 +345,19 @@ TEST_F(TwoHosts, AStoreThatHangsHoldsNoCollective)
     mock_clock_shift(0);
     EXPECT_FALSE(Decides(ctx));
     v5_->finalize(ctx); // does not wait for it, either
+
+    // Its thread keeps the code that it runs, and no longer than that.
+    dlclose(lib_);
+    lib_ = dlopen(STP_PLUGIN, RTLD_NOW | RTLD_NOLOAD);
+    EXPECT_NE(nullptr, lib_);
     server_hangs = false;
+    for (int i = 0; i < 10000 && lib_ != nullptr; i++) {
+        usleep(1000);
+        dlclose(lib_);
+        lib_ = dlopen(STP_PLUGIN, RTLD_NOW | RTLD_NOLOAD);
+    }
+    EXPECT_EQ(nullptr, lib_) << "is still loaded";
+    lib_ = dlopen(STP_PLUGIN, RTLD_NOW | RTLD_LOCAL);
 }
 
 // Which is all that there is.
