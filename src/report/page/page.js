@@ -140,7 +140,7 @@ const addSizes = (svg, x, bottom) => {
 const addReadout = ({figure, svg}, x, rows, bottom, textOf) => {
   const cursor = add(svg, 'path', {class: 'cursor'});
   const out = add(figure, 'p', {class: 'readout'},
-    'Point at the plot for values.');
+    'Touch the plot, or point at it, for values.');
   rows.forEach((row, i) => {
     const [from, to] = x.columns[i];
     const hit = add(svg, 'rect', {class: 'hit', x: px(from), y: TOP,
@@ -386,15 +386,28 @@ const drawSet = (parent, set) => {
         .filter(arm => arm.arm === 'plugin').map(arm => [
           setting.setting.replaceAll('_', ' ') +
           (set.has_ranks ? `, ${setting.nRanks} ranks` : ''), arm])), 270);
-  else
-    for (const setting of set.settings)
-      drawSteps(parent, setting.workload,
-        setting.arms.map(arm => [arm.arm, arm]), 160);
+  else {
+    const isWon = ({arms}) => arms.some(arm => arm.gain_low > 1);
+    const draw = (inside, settings) => settings.forEach(setting =>
+      drawSteps(inside, setting.workload,
+        setting.arms.map(arm => [arm.arm, arm]), 160));
+    const lost = set.settings.filter(setting => !isWon(setting));
+
+    draw(parent, set.settings.filter(isWon));
+    if (lost.length) {
+      const fold = document.createElement('details');
+      parent.after(fold);
+      fold.className = 'all';
+      add(fold, 'summary', {}, 'Where no arm makes the step shorter beyond doubt: ' +
+        lost.length + (lost.length > 1 ? ' workloads' : ' workload'));
+      draw(add(fold, 'div', {class: 'steps'}), lost);
+    }
+  }
 };
 
 if (data.panels.length)
   drawCollectives(document.getElementById('collectives'));
-document.querySelectorAll('.steps, .step').forEach((parent, i) =>
+[...document.querySelectorAll('.steps, .step')].forEach((parent, i) =>
   drawSet(parent, data.sets[i]));
 document.documentElement.dataset.ready = 'yes';
 })();

@@ -242,22 +242,27 @@ TEST_F(Page, SaysWhatToRegisterAndWhatItIsWorth)
     };
     const std::string rows[] = {
         "<td>allreduce</td><td>0 to 2M<br><small>1 node, 4 ranks, NVIDIA H200"
-        "</small></td><td>alone</td><td><b>sym</b></td><td><details><summary>"
+        "</small></td><td>alone</td><td "
+        "class=\"to\"><b>sym</b></td><td><details><summary>"
         "1.600 to 1.600</summary><ul class=\"gains\">\n" + // 1M is half a round
             size("2M</b> 1.600 over ring/ll128") +
             "</ul></details></td><td><details><summary>2.000 to 2.000 at 1 "
             "size</summary><ul class=\"gains\">\n" +
             size("2M</b> 2.000 (2.000 to 2.000)") + "</ul></details></td>",
-        "any GPU</small></td><td>alone, overlapped</td><td><b>reg</b></td><td>"
+        "any GPU</small></td><td>alone, overlapped</td><td "
+        "class=\"to\"><b>reg</b></td><td>"
         "<details><summary>0.800 to 1.000</summary><ul class=\"gains\">\n" +
             size("1M</b> 1.000 over AUTO") +
             size("4M</b> 0.800 over ring/ll128"),
-        "<td>overlapped</td><td><b>sym</b></td><td></td><td>not measured at "
+        "<td>overlapped</td><td class=\"to\"><b>sym</b></td><td></td><td>not "
+        "measured at "
         "any size in its range, or slower in some workload</td>",
         "<td>allgather</td><td>1M to 2M<br><small>1 node, 4 ranks, any GPU"
-        "</small></td><td>alone</td><td><b>ce</b></td><td></td><td>not measured"
+        "</small></td><td>alone</td><td "
+        "class=\"to\"><b>ce</b></td><td></td><td>not measured"
         " at any size in its range</td>",
-        "NVIDIA A100</small></td><td>alone</td><td><b>sym</b></td><td></td>"
+        "NVIDIA A100</small></td><td>alone</td><td "
+        "class=\"to\"><b>sym</b></td><td></td>"
         "<td>not measured"};
     EXPECT_EQ(5U, Count(page, "</small></td><td>alone") +
                       Count(page, "</small></td><td>overlapped"));
