@@ -182,11 +182,11 @@ TEST_F(Cuda, RegisteredBuffersRunAsTheyShouldAndRight)
             }
             EXPECT_EQ(0u, CountWrong(coll, 1 << 20)) << what;
             EXPECT_EQ(0u, CountWrong(coll, kMaxBytes)) << what;
-            // Parts that are padded.  Reduce-scatters of registered buffers
-            // had two wrong elements at one of these, in NCCL 2.28.9 on
-            // 4 x H100; nobody knows why.
+            // Parts that are padded.  Up to NCCL 2.29.7 symmetric LL kernels
+            // load each fourth element of 2 bytes wrong from addresses that
+            // are no multiple of 4: of parts of 5 one on each odd rank.
             for (uint64_t n : {5, 98305, 131073})
-                if (arm.setup.memory < STP_MEMORY_SYM ||
+                if (n > 5 || minor >= 30 || arm.setup.memory < STP_MEMORY_SYM ||
                     arm.setup.memory == STP_MEMORY_STAGE ||
                     coll != ncclFuncReduceScatter) {
                     EXPECT_EQ(0u, CountWrong(coll, n * 2 * info_.n_ranks))

@@ -65,7 +65,7 @@ static ncclResult_t call_leave(ncclResult_t result)
  */
 static struct stp_comm *call_find(ncclComm_t comm)
 {
-    return n_inside == 0 ? stp_comm_find(comm) : NULL;
+    return n_inside == 0 ? stp_comm_find(comm, false) : NULL;
 }
 
 /* Room for one more item in the list at '*list', or NULL. */
@@ -500,23 +500,16 @@ EXPORTED ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
 
 /* ---- changes and ends ---- */
 
-static int shrink_compare(const void *a, const void *b)
+/* The key of a shrunk communicator: ranks may name those that leave in any
+ * order. */
+static uint64_t shrink_key(struct stp_comm *parent, const int *excluded, int n)
 {
-    const int x = *(const int *)a, y = *(const int *)b;
+    const uint64_t key = stp_hash(~parent->key, ++parent->n_shrinks);
+    uint64_t sum = 0;
 
-    return (x > y) - (x < y);
-}
-
-/* The key of a shrunk communicator; NCCL sorts the ranks that leave, too. */
-static uint64_t shrink_key(struct stp_comm *parent, int *excluded, int n)
-{
-    uint64_t key = stp_hash(~parent->key, ++parent->n_shrinks);
-
-    if (excluded != NULL && n > 0)
-        qsort(excluded, (size_t)n, sizeof(*excluded), shrink_compare);
     for (int i = 0; excluded != NULL && i < n; i++)
-        key = stp_hash(key, (uint64_t)excluded[i]);
-    return key;
+        sum += stp_hash(key, (uint64_t)excluded[i]);
+    return stp_hash(key, sum);
 }
 
 /* Lets go of a communicator that NCCL has ended, or ends with the group. */
@@ -617,7 +610,7 @@ EXPORTED ncclResult_t ncclCommFinalize(ncclComm_t comm)
 
 EXPORTED ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-    struct stp_comm *c = n_inside == 0 ? stp_comm_take(comm) : NULL;
+    struct stp_comm *c = n_inside == 0 ? stp_comm_find(comm, true) : NULL;
     ncclResult_t result;
 
     end_twins(c, stp_stage()->nccl.ncclCommDestroy);
@@ -650,7 +643,7 @@ static void *end_abort_later(void *c)
  * this one's may be behind it in a stream. */
 EXPORTED ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
-    struct stp_comm *c = n_inside == 0 ? stp_comm_take(comm) : NULL;
+    struct stp_comm *c = n_inside == 0 ? stp_comm_find(comm, true) : NULL;
     pthread_t thread;
 
     if (c == NULL)

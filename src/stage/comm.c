@@ -33,22 +33,7 @@ static struct stp_comm **comm_link(struct stp_stage *p, ncclComm_t comm)
     return link;
 }
 
-struct stp_comm *stp_comm_find(ncclComm_t comm)
-{
-    struct stp_stage *p = stp_stage();
-    struct stp_comm *c;
-
-    if (!p->is_on)
-        return NULL;
-    pthread_mutex_lock(&p->lock);
-    c = *comm_link(p, comm);
-    if (c != NULL)
-        c->n_users++;
-    pthread_mutex_unlock(&p->lock);
-    return c;
-}
-
-struct stp_comm *stp_comm_take(ncclComm_t comm)
+struct stp_comm *stp_comm_find(ncclComm_t comm, bool takes)
 {
     struct stp_stage *p = stp_stage();
     struct stp_comm **link, *c;
@@ -58,10 +43,11 @@ struct stp_comm *stp_comm_take(ncclComm_t comm)
     pthread_mutex_lock(&p->lock);
     link = comm_link(p, comm);
     c = *link;
-    if (c != NULL) { /* the table's user is the caller's now */
+    if (c != NULL && takes) { /* the table's user is the caller's now */
         *link = c->next;
         c->is_taken = true;
-    }
+    } else if (c != NULL)
+        c->n_users++;
     pthread_mutex_unlock(&p->lock);
     return c;
 }

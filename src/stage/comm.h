@@ -63,20 +63,19 @@ struct stp_birth {
 };
 
 /* The communicator, to be given back with stp_comm_release(); NULL if the
- * library does not know it. */
-struct stp_comm *stp_comm_find(ncclComm_t comm);
+ * library does not know it.  One that is taken is found no more: its twins are
+ * the caller's to end, or to leave. */
+struct stp_comm *stp_comm_find(ncclComm_t comm, bool takes);
 void stp_comm_retain(struct stp_comm *c);
+
+/* When nobody has a taken one any more its memory is freed, without waiting:
+ * later, if an operation uses it. */
 void stp_comm_release(struct stp_comm *c);
 
 /* Lets the ranks agree on the new communicator '*birth->slot', NULL of which is
  * none.  All ranks call it; it takes as long as NCCL takes to split, and with a
  * rank missing STEPTUNE_STAGE_WAIT. */
 void stp_comm_open(const struct stp_birth *birth);
-
-/* Takes it out, so that stp_comm_find() finds it no more.  The caller
- * ends the twins, or leaves them, and gives it back.  When nobody has it any
- * more its memory is freed, without waiting: later, if an operation uses it. */
-struct stp_comm *stp_comm_take(ncclComm_t comm);
 
 /* Whether no operation of the communicator is on its way, nor a thread but the
  * caller's in a call; NULL: no operation of any that is or was in the process.

@@ -25,11 +25,17 @@ const Libraries &TheLibraries()
 class StageJobs : public testing::Test
 {
   protected:
+    // STP_STAGE_JOBS and STP_STAGE_SEED in the environment say otherwise.
     void RunAll(Kind kind, const char *name, uint64_t n)
     {
-        EXPECT_TRUE(storms::RunAll(name, n, 1, [&](uint64_t seed) {
-            return stage_jobs::Run(TheLibraries(), seed, kind);
-        }));
+        const char *jobs = getenv("STP_STAGE_JOBS"),
+                   *seed = getenv("STP_STAGE_SEED");
+
+        EXPECT_TRUE(storms::RunAll(
+            name, jobs != nullptr ? strtoull(jobs, nullptr, 10) : n,
+            seed != nullptr ? strtoull(seed, nullptr, 10) : 1, [&](uint64_t s) {
+                return stage_jobs::Run(TheLibraries(), s, kind);
+            }));
     }
 };
 

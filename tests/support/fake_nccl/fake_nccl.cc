@@ -6,6 +6,9 @@
 //   and in between reads and writes the buffers of all, piece by piece;
 // - buffers that lie in windows of that communicator are taken to stand at this
 //   rank's offset in every rank's window, whatever they do there;
+// - before 2.30.3 symmetric all-gathers load the last bytes of a pack of 8
+// wrong
+//   from an address that is no multiple of 4;
 // - calls of a group start at its end; an abort acts at once, but for symmetric
 //   kernels, and waits at the end of the group for the communicator's
 //   operations;
@@ -124,6 +127,12 @@ struct Operation : fake::Work {
         return call.coll == ncclFuncAllGather ? receives : sends;
     }
 
+    bool LoadsWrong() const
+    {
+        return call.comm->version < 23003 && IsSymmetric() &&
+               reinterpret_cast<uintptr_t>(call.send) % 4 != 0;
+    }
+
     // Where another rank's buffer is, as this rank sees it.
     char *At(int rank, bool is_send) const
     {
@@ -182,6 +191,9 @@ struct Operation : fake::Work {
                 memmove(at + from * size,
                         call.send + (from - me * share) * size,
                         (to - from) * size);
+                for (size_t i = from * size; LoadsWrong() && i < to * size; i++)
+                    if ((i - me * share * size) % 8 == 7)
+                        at[i] = 101;
             }
         } else if (call.type == 7)
             Sum<float>(from, to);
@@ -488,9 +500,9 @@ EXPORTED ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks,
 }
 
 EXPORTED ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
-                                    ncclComm_t *child, ncclConfig_t *)
+                                    ncclComm_t *child, ncclConfig_t *config)
 {
-    if (split_failures > 0) {
+    if (split_failures > 0 && config != nullptr) {
         split_failures--;
         fake::Lock([&] {
             comm->family->failed.insert(comm->n_steps++);

@@ -8,7 +8,8 @@ extern "C" int cuCtxGetCurrent(void **context);
 namespace fake
 {
 
-// The next calls of this thread fail.
+// The next calls of this thread fail; of splits those that have a
+// configuration.
 void FailNext(int n_allocations, int n_splits);
 
 } // namespace fake
