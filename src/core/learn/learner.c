@@ -311,7 +311,8 @@ static void learner_tell_headroom(struct stp_learner *l, const uint8_t *keys)
     double bound;
 
     if (!stp_headroom_measure(keys, l->begin_ns, l->end_ns, l->n_samples,
-                              l->sequence, &h))
+                              l->sequence, &h) ||
+        h.busy_us >= h.step_us) /* no bound but all of it */
         return;
     bound = h.step_us / (h.step_us - h.busy_us);
     learner_report(l, (struct stp_learn_event){.kind = STP_LEARN_STEP,

@@ -95,9 +95,10 @@ void stp_print_headroom(const struct stp_learning *learning, FILE *fp)
                 stp_bounds_percent(share));
         if (set->at_once >= host_bound)
             fprintf(fp,
-                    "The host bounds the job: the GPU began %.0f percent of "
-                    "them as soon as they were launched. CUDA graphs or "
-                    "torch.compile change that, no choice of NCCL's does.\n",
+                    "The host seems to bound the job: the GPU began %.0f "
+                    "percent of them as soon as they were launched. If so, "
+                    "CUDA graphs or torch.compile change that, and no choice "
+                    "of NCCL's does.\n",
                     100 * set->at_once);
         else if (set->at_once > host_ahead)
             fprintf(fp,

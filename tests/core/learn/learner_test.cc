@@ -308,4 +308,25 @@ TEST(Learner, IsNotOpenedByRulesOutOfRange)
     stp_learner_close(learner);
 }
 
+class BusyJob : public Job, public testing::WithParamInterface<double>
+{
+};
+
+// A job that does nothing else, as a benchmark, may gain all of its time.
+TEST_P(BusyJob, IsBoundOnlyIfItHasTimeWithoutCollectives)
+{
+    const double us = GetParam(); // of each 100
+
+    busy_us_ = [us](unsigned, const Arm &) { return us; };
+    ASSERT_NO_FATAL_FAILURE(Open());
+    Steps({0, 1}, 400, Saves(0));
+
+    EXPECT_FALSE(events_.empty());
+    EXPECT_EQ(us < 100, !Events(STP_LEARN_STEP).empty());
+    for (const stp_learn_event &event : events_)
+        EXPECT_TRUE(std::isfinite(event.gain)) << event.kind;
+}
+
+INSTANTIATE_TEST_SUITE_P(Share, BusyJob, testing::Values(60., 150., 250.));
+
 } // namespace

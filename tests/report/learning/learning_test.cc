@@ -144,8 +144,9 @@ TEST(Learning, BoundsWhatCanBeWon)
                   "more than 2.0 percent (95 percent).\n"
                   "All kinds of message together can shorten it by 2.1 percent "
                   "at most; 1 percent would take about 4 minutes more.\n"));
-    EXPECT_THAT(Table(Learning(Step(36000) + Busy(1800) + at_once)),
-                HasSubstr("The host bounds the job: the GPU began 97 percent"));
+    EXPECT_THAT(
+        Table(Learning(Step(36000) + Busy(1800) + at_once)),
+        HasSubstr("The host seems to bound the job: the GPU began 97 percent"));
     EXPECT_THAT(Table(Learning(Step(36000) + Busy(1800) + Bound(3, 1.02) +
                                Settled(9, kRing))),
                 Not(HasSubstr("No arm")));
