@@ -344,7 +344,7 @@ const std::map<int, std::pair<int, int>> *MeetAll(ncclComm_t comm, int first,
     Family *family = comm->family.get();
     const uint64_t number = comm->n_steps++;
     std::map<int, std::pair<int, int>> *step = nullptr;
-    bool is_lost = false;
+    bool is_whole = false;
 
     fake::Lock([&] {
         step = &family->steps[number];
@@ -352,18 +352,16 @@ const std::map<int, std::pair<int, int>> *MeetAll(ncclComm_t comm, int first,
         fake::Changed();
     });
     fake::WaitUntil([&] {
-        const bool is_whole =
-            step->size() == static_cast<size_t>(family->n_ranks);
+        bool is_lost = family->failed.count(number) > 0;
 
-        is_lost = false;
+        is_whole = step->size() == static_cast<size_t>(family->n_ranks);
         for (int r = 0; r < family->n_ranks && !is_whole; r++)
             is_lost |= step->count(r) == 0 && family->ranks[r] != nullptr &&
                        fake::IsDead(family->ranks[r]->thread);
-        is_lost |= family->failed.count(number) > 0;
         return is_whole || is_lost;
     });
-    return step->size() == static_cast<size_t>(family->n_ranks) ? step
-                                                                : nullptr;
+    // A rank that comes later writes to a step that is not whole.
+    return is_whole ? step : nullptr;
 }
 
 ncclResult_t Join(ncclComm_t *comm_ret, std::shared_ptr<Family> family,
