@@ -341,6 +341,10 @@ struct mock_nccl_options {
     const void *static_tuner;
     int static_tuner_version;
 
+    /* The static tuner is asked with a table by each NCCL, also by one that
+     * loads tuners of older versions only: an instrument, which no NCCL has. */
+    bool static_always;
+
     /* Values of NCCL_ALGO and NCCL_PROTO; NULL if unset. The environment itself
      * is not read. For the syntax see cost_model.h. */
     const char *algo;

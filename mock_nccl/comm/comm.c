@@ -104,7 +104,8 @@ static ncclResult_t comm_ask(struct mock_comm *comm,
 
     if (comm->tuner == NULL)
         return ncclSuccess;
-    if (comm->version->choice.selection != MOCK_SELECT_PAIR)
+    if (comm->version->choice.selection != MOCK_SELECT_PAIR ||
+        comm->nccl->options.static_always)
         return comm_ask_tuner(comm, call, outcome);
     /* 2.21 passes no table; the tuner's one answer is the pair */
     outcome->algo = NCCL_ALGO_UNDEF;

@@ -116,8 +116,11 @@ static bool loader_open_library(struct mock_nccl *nccl, bool *is_net_ret)
 static bool loader_find_tuner(struct mock_nccl *nccl)
 {
     const struct mock_loader_rules *rules = &nccl->version->loader;
+    const int newest = nccl->options.static_always
+                           ? nccl->options.static_tuner_version
+                           : nccl->version->newest_tuner;
 
-    for (int v = nccl->version->newest_tuner; v >= MOCK_OLDEST_TUNER; v--) {
+    for (int v = newest; v >= MOCK_OLDEST_TUNER; v--) {
         char symbol[32];
         char why[ERROR_SIZE];
         struct mock_line_words words = {

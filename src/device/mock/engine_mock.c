@@ -746,7 +746,8 @@ static enum stp_status mock_open_library(struct engine *e, const char *plugin,
         .version = mock_machine_get_info(e->machine)->nccl,
         .tuner_plugin = plugin,
         .static_tuner = tuner,
-        .static_tuner_version = tuner != NULL ? 5 : 0};
+        .static_tuner_version = tuner != NULL ? 5 : 0,
+        .static_always = tuner != NULL};
 
     /* One rank stands for all, which our plugins would miss. */
     if (setenv("STEPTUNE_AGREE", "assume", 1) != 0 ||
