@@ -41,6 +41,10 @@ int stp_cmd_derive(int argc, char **argv);
 int stp_cmd_verify(int argc, char **argv);
 int stp_cmd_tune(int argc, char **argv);
 int stp_cmd_explain(int argc, char **argv);
+
+/* `steptune explain FILE`: prints what the NCCL log says, and returns the exit
+ * status. */
+int stp_explain_log(const char *path, bool is_json);
 int stp_cmd_check(int argc, char **argv);
 int stp_cmd_replay(int argc, char **argv);
 int stp_cmd_run(int argc, char **argv);

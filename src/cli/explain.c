@@ -28,6 +28,7 @@ struct explain_options {
     const char *golden; /* likewise NULL */
     bool update;
     bool table;
+    struct stp_arguments file; /* an NCCL log, instead of all but json */
 };
 
 #define AT(member) offsetof(struct explain_options, member)
@@ -68,7 +69,8 @@ static void explain_check_options(void *options, struct argp_state *state)
 {
     const struct explain_options *o = options;
 
-    if (o->plugin == NULL && o->policy == NULL && !stp_has_policy())
+    if (o->file.n == 0 && o->plugin == NULL && o->policy == NULL &&
+        !stp_has_policy())
         stp_usage_error(state,
                         "nothing to explain, expected --plugin or --policy");
 }
@@ -78,12 +80,16 @@ static const struct stp_command_line explain_line = {
                                                 {.options = stp_recorded_table,
                                                  .at = AT(machine)},
                                                 {0}},
+    .args_doc = "[FILE]",
+    .arguments = AT(file),
+    .one = "file",
     .check = explain_check_options,
     .doc =
         "Prints the decisions of a tuner plugin on a machine, from size to "
         "size, beside what NCCL would have chosen, and the line of the policy "
         "that decided; or with --table the ranges that it leaves to NCCL, too; "
-        "or the output of --why, --diff or --golden.",
+        "or the output of --why, --diff or --golden. With FILE, a log that a "
+        "job wrote under NCCL_DEBUG=INFO, it says what NCCL did there.",
 };
 
 /* A run: one of --why, --diff and --golden, or all ranges. */
@@ -382,6 +388,8 @@ int stp_cmd_explain(int argc, char **argv)
     struct explain_options o = {0};
 
     stp_options_read(&explain_line, argc, argv, &o);
+    if (o.file.n > 0)
+        return stp_explain_log(o.file.v[0], o.machine.json);
     /* another vendor's plugin may run, too, as the OTHER of --diff */
     return stp_run_plugin(o.plugin == NULL && o.diff != NULL &&
                                   explain_is_plugin(o.diff)
