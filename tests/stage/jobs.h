@@ -1,6 +1,7 @@
 // jobs.h - random jobs of a fake NCCL under the staging library
 //
-// A job is a program that all ranks run, a thread each: communicators, splits,
+// A job is a program that all ranks run, in threads of one or several ranks:
+// communicators, splits,
 // collectives alone, in groups and in graphs, on several streams, in place or
 // not, windows of the application's own, ends and aborts.  Each call's input is
 // written on its stream just before, each output compared on its stream just
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -19,7 +19,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -334,26 +333,16 @@ struct Oddity {
     int failed_allocations = 0, failed_splits = 0;
 };
 
+// A rank, and its part in each action.
 class Rank
 {
   public:
-    Rank(const Program &program, const Oddity &oddity, int rank,
-         const ncclUniqueId &id, const std::atomic<bool> &has_dead)
-        : program_(program), oddity_(oddity), api_(*oddity.api), rank_(rank),
-          id_(id), has_dead_(has_dead), comms_(program.members.size())
+    Rank(const Program &program, const Api &api, int rank, bool may_fail)
+        : program_(program), api_(api), rank_(rank), may_fail_(may_fail),
+          comms_(program.members.size())
     {
     }
 
-    void Run()
-    {
-        fake::EnterThread(rank_);
-        is_dead_ = oddity_.dies_at == 0;
-        if (!is_dead_)
-            Work();
-        fake::LeaveThread(is_dead_);
-    }
-
-  private:
     // One use of buffers on a stream.
     struct Use {
         Call call;
@@ -363,34 +352,12 @@ class Rank
         uint64_t iteration = 0;
     };
 
-    void Work()
-    {
-        for (int s = 0; s < kStreams; s++)
-            streams_[s] = s == 0 ? nullptr : fake::NewStream();
-        fake::FailNext(oddity_.failed_allocations, oddity_.failed_splits);
-        const bool in_group = id_.internal[8] % 2 == 0;
-        if (in_group)
-            Check(api_.ncclGroupStart(), "ncclGroupStart");
-        Check(api_.ncclCommInitRank(&comms_[0], program_.n_ranks, id_, rank_),
-              "ncclCommInitRank");
-        if (in_group)
-            Check(api_.ncclGroupEnd(), "ncclGroupEnd");
-        for (size_t i = 0; i < program_.actions.size() && !is_lost_; i++) {
-            if (static_cast<int>(i) + 1 == oddity_.dies_at) {
-                is_dead_ = true;
-                return;
-            }
-            Act(program_.actions[i]);
-        }
-        End();
-    }
-
     void Check(ncclResult_t result, const char *what)
     {
         if (result == ncclSuccess)
             return;
         is_lost_ = true;
-        if (!has_dead_)
+        if (!may_fail_)
             fake::Fault(std::string(what) + " of rank " +
                         std::to_string(rank_) + " returned " +
                         std::to_string(result));
@@ -401,33 +368,10 @@ class Rank
         for (int s = 0; s < kStreams && !is_lost_; s++)
             if (!fake::Synchronize(streams_[s])) {
                 is_lost_ = true;
-                if (!has_dead_)
+                if (!may_fail_)
                     fake::Fault("a stream of rank " + std::to_string(rank_) +
                                 " never ends");
             }
-    }
-
-    void End()
-    {
-        const bool aborts = program_.aborts || is_lost_;
-
-        if (!aborts)
-            Sync();
-        fake::Lock([&] { ends_ = aborts || is_lost_; });
-        // One may wait behind another: all at once.
-        ncclResult_t result = api_.ncclGroupStart(), error;
-        for (ncclComm_t comm : comms_) {
-            if (comm == nullptr)
-                continue;
-            api_.ncclCommGetAsyncError(comm, &error);
-            if (ends_)
-                result = std::max(result, api_.ncclCommAbort(comm));
-            else
-                result = std::max(result, api_.ncclCommDestroy(comm));
-        }
-        if (std::max(result, api_.ncclGroupEnd()) != ncclSuccess)
-            fake::Fault("rank " + std::to_string(rank_) +
-                        " cannot end its communicators");
     }
 
     int RankIn(int comm) const // -1: it is no member
@@ -572,33 +516,230 @@ class Rank
             "a collective");
     }
 
-    void Calls(const Action &a)
+    int Rank_() const
     {
-        std::vector<Use *> uses;
+        return rank_;
+    }
+    bool IsLost() const
+    {
+        return is_lost_;
+    }
+    void MakeStreams()
+    {
+        for (int s = 0; s < kStreams; s++)
+            streams_[s] = s == 0 ? nullptr : fake::NewStream();
+    }
+    ncclComm_t *Comm(int number)
+    {
+        return &comms_[number];
+    }
 
-        for (const Call &call : a.calls)
-            if (RankIn(call.comm) >= 0)
-                uses.push_back(NewUse(call));
-        if (!a.is_group) {
-            for (Use *u : uses) {
-                Fill(u);
-                Call_(*u);
-                Compare(u);
+    void BeginCapture(bool forks)
+    {
+        fake::BeginCapture(streams_[1]);
+        if (forks)
+            fake::Fork(streams_[1], streams_[2]);
+    }
+    void EndCapture(bool forks)
+    {
+        if (forks)
+            fake::Fork(streams_[2], streams_[1]);
+        graphs_.push_back(fake::EndCapture(streams_[1]));
+        if (graphs_.back() == nullptr)
+            fake::Fault("a capture was spoilt");
+    }
+    void LaunchGraph(const Action &a)
+    {
+        fake::LaunchGraph(graphs_[a.number], streams_[a.stream]);
+    }
+    void Split(const Action &a)
+    {
+        child_ = nullptr;
+        if (comms_[a.number] != nullptr)
+            Check(api_.ncclCommSplit(comms_[a.number], a.colors[rank_], rank_,
+                                     &child_, nullptr),
+                  "ncclCommSplit");
+    }
+    void TakeChild(const Action &a)
+    {
+        if (comms_[a.number] != nullptr && a.colors[rank_] >= 0)
+            comms_[n_comms_ + a.colors[rank_]] = child_;
+        n_comms_ += 3;
+    }
+    void Destroy(const Action &a)
+    {
+        if (comms_[a.number] != nullptr)
+            Check(api_.ncclCommDestroy(comms_[a.number]), "ncclCommDestroy");
+        comms_[a.number] = nullptr;
+    }
+    void RegisterWindow(const Action &a)
+    {
+        if (comms_[a.number] == nullptr)
+            return;
+        windows_.emplace_back(64);
+        Check(api_.ncclCommWindowRegister(
+                  comms_[a.number], windows_.back().data(), 64, &window_, 1),
+              "ncclCommWindowRegister");
+    }
+    // Ends or aborts all communicators, within a group.
+    ncclResult_t EndComms(bool aborts)
+    {
+        ncclResult_t result = ncclSuccess, error;
+
+        fake::Lock([&] { ends_ = aborts; });
+        for (ncclComm_t comm : comms_) {
+            if (comm == nullptr)
+                continue;
+            api_.ncclCommGetAsyncError(comm, &error);
+            result = std::max(result, aborts ? api_.ncclCommAbort(comm)
+                                             : api_.ncclCommDestroy(comm));
+        }
+        return result;
+    }
+
+  private:
+    const Program &program_;
+    const Api &api_;
+    const int rank_;
+    const bool may_fail_;
+    std::vector<ncclComm_t> comms_;
+    ncclComm_t child_ = nullptr;
+    size_t n_comms_ = 1;
+    cudaStream_t streams_[kStreams];
+    std::vector<std::unique_ptr<Use>> uses_;
+    std::vector<fake::Graph *> graphs_;
+    std::list<std::vector<char>> windows_;
+    ncclWindow_t window_; // the last one
+    bool is_lost_ = false;
+    bool ends_ = false; // without what is on its way
+};
+
+// A thread, and its ranks.
+class Process
+{
+  public:
+    Process(const Program &program, const Oddity &oddity, int first, int n,
+            const ncclUniqueId &id, uint64_t seed, bool may_fail)
+        : program_(program), oddity_(oddity), api_(*oddity.api), id_(id),
+          seed_(seed)
+    {
+        for (int r = first; r < first + n; r++)
+            ranks_.emplace_back(program, api_, r, may_fail);
+    }
+
+    void Run()
+    {
+        std::vector<int> dead;
+
+        fake::EnterThread(ranks_.front().Rank_());
+        is_dead_ = oddity_.dies_at == 0;
+        if (!is_dead_)
+            Work();
+        for (const Rank &r : ranks_)
+            if (is_dead_)
+                dead.push_back(r.Rank_());
+        fake::LeaveThread(dead);
+    }
+
+  private:
+    template <typename Do> void Each(Do action)
+    {
+        for (Rank &r : ranks_) {
+            fake::EnterThread(r.Rank_());
+            action(r);
+        }
+    }
+    // One thread must not wait for itself.
+    template <typename Do> void EachAtOnce(Do action, bool in_group = false)
+    {
+        in_group |= ranks_.size() > 1;
+        if (in_group)
+            ranks_.front().Check(api_.ncclGroupStart(), "ncclGroupStart");
+        Each(action);
+        if (in_group)
+            ranks_.front().Check(api_.ncclGroupEnd(), "ncclGroupEnd");
+    }
+    bool IsLost() const
+    {
+        return std::any_of(ranks_.begin(), ranks_.end(),
+                           [](const Rank &r) { return r.IsLost(); });
+    }
+
+    void Work()
+    {
+        Each([](Rank &r) { r.MakeStreams(); });
+        fake::FailNext(oddity_.failed_allocations, oddity_.failed_splits);
+        Init();
+        for (size_t i = 0; i < program_.actions.size() && !IsLost(); i++) {
+            if (static_cast<int>(i) + 1 == oddity_.dies_at) {
+                is_dead_ = true;
+                return;
             }
+            Act(program_.actions[i]);
+        }
+        if (!program_.aborts && !IsLost())
+            Each([](Rank &r) { r.Sync(); });
+        // One may wait behind another: all at once.
+        const bool aborts = program_.aborts || IsLost();
+        ncclResult_t result = api_.ncclGroupStart();
+        Each([&](Rank &r) { result = std::max(result, r.EndComms(aborts)); });
+        if (std::max(result, api_.ncclGroupEnd()) != ncclSuccess)
+            fake::Fault("rank " + std::to_string(ranks_.front().Rank_()) +
+                        " cannot end its communicators");
+    }
+
+    void Init()
+    {
+        const int n = program_.n_ranks;
+
+        if (static_cast<int>(ranks_.size()) == n && seed_ % 2 == 0) {
+            std::vector<ncclComm_t> comms(n);
+
+            ranks_.front().Check(api_.ncclCommInitAll(comms.data(), n, nullptr),
+                                 "ncclCommInitAll");
+            Each([&](Rank &r) { *r.Comm(0) = comms[r.Rank_()]; });
             return;
         }
-        for (Use *u : uses)
-            if (!a.fills_late)
-                Fill(u);
-        Check(api_.ncclGroupStart(), "ncclGroupStart");
-        for (Use *u : uses) {
-            Call_(*u);
-            if (a.fills_late) // before NCCL begins
-                Fill(u);
+        EachAtOnce(
+            [&](Rank &r) {
+                r.Check(api_.ncclCommInitRank(r.Comm(0), n, id_, r.Rank_()),
+                        "ncclCommInitRank");
+            },
+            seed_ % 2 == 0);
+    }
+
+    // Alone or in one group; those of several ranks always in one.
+    void Calls(const Action &a)
+    {
+        const size_t size = a.is_group ? a.calls.size() : 1;
+        const bool is_late = a.is_group && a.fills_late;
+
+        for (size_t i = 0; i < a.calls.size(); i += size) {
+            std::map<Rank *, std::vector<Rank::Use *>> uses;
+
+            for (Rank &r : ranks_)
+                for (size_t k = i; k < i + size; k++)
+                    if (r.RankIn(a.calls[k].comm) >= 0)
+                        uses[&r].push_back(r.NewUse(a.calls[k]));
+            Each([&](Rank &r) {
+                for (Rank::Use *u : uses[&r])
+                    if (!is_late)
+                        r.Fill(u);
+            });
+            EachAtOnce(
+                [&](Rank &r) {
+                    for (Rank::Use *u : uses[&r]) {
+                        r.Call_(*u);
+                        if (is_late) // before NCCL begins
+                            r.Fill(u);
+                    }
+                },
+                a.is_group);
+            Each([&](Rank &r) {
+                for (Rank::Use *u : uses[&r])
+                    r.Compare(u);
+            });
         }
-        Check(api_.ncclGroupEnd(), "ncclGroupEnd");
-        for (Use *u : uses)
-            Compare(u);
     }
 
     void Act(const Action &a)
@@ -607,71 +748,30 @@ class Rank
         case Action::kCalls:
             return Calls(a);
         case Action::kCapture:
-            fake::BeginCapture(streams_[1]);
-            if (a.forks)
-                fake::Fork(streams_[1], streams_[2]);
+            Each([&](Rank &r) { r.BeginCapture(a.forks); });
             Calls(a);
-            if (a.forks)
-                fake::Fork(streams_[2], streams_[1]);
-            graphs_.push_back(fake::EndCapture(streams_[1]));
-            if (graphs_.back() == nullptr)
-                fake::Fault("a capture was spoilt");
-            return;
+            return Each([&](Rank &r) { r.EndCapture(a.forks); });
         case Action::kLaunch:
-            fake::LaunchGraph(graphs_[a.number], streams_[a.stream]);
-            return;
+            return Each([&](Rank &r) { r.LaunchGraph(a); });
         case Action::kSplit:
-            return Split(a);
+            EachAtOnce([&](Rank &r) { r.Split(a); });
+            return Each([&](Rank &r) { r.TakeChild(a); });
         case Action::kDestroy:
-            if (comms_[a.number] != nullptr)
-                Check(api_.ncclCommDestroy(comms_[a.number]),
-                      "ncclCommDestroy");
-            comms_[a.number] = nullptr;
-            return;
+            return Each([&](Rank &r) { r.Destroy(a); });
         case Action::kWindows:
-            if (comms_[a.number] != nullptr) {
-                ncclWindow_t window;
-
-                windows_.emplace_back(64);
-                Check(api_.ncclCommWindowRegister(comms_[a.number],
-                                                  windows_.back().data(), 64,
-                                                  &window, 1),
-                      "ncclCommWindowRegister");
-            }
-            return;
+            return EachAtOnce([&](Rank &r) { r.RegisterWindow(a); });
         case Action::kSync:
-            return Sync();
+            return Each([](Rank &r) { r.Sync(); });
         }
-    }
-
-    void Split(const Action &a)
-    {
-        ncclComm_t parent = comms_[a.number], child = nullptr;
-
-        n_comms_ += 3;
-        if (parent == nullptr)
-            return;
-        Check(
-            api_.ncclCommSplit(parent, a.colors[rank_], rank_, &child, nullptr),
-            "ncclCommSplit");
-        if (a.colors[rank_] >= 0)
-            comms_[n_comms_ - 3 + a.colors[rank_]] = child;
     }
 
     const Program &program_;
     const Oddity oddity_;
     const Api &api_;
-    const int rank_;
     const ncclUniqueId id_;
-    const std::atomic<bool> &has_dead_;
-    std::vector<ncclComm_t> comms_;
-    size_t n_comms_ = 1;
-    cudaStream_t streams_[kStreams];
-    std::vector<std::unique_ptr<Use>> uses_;
-    std::vector<fake::Graph *> graphs_;
-    std::list<std::vector<char>> windows_;
-    bool is_dead_ = false, is_lost_ = false;
-    bool ends_ = false; // without what is on its way
+    const uint64_t seed_;
+    std::list<Rank> ranks_;
+    bool is_dead_ = false;
 };
 
 // ---- jobs ----
@@ -684,8 +784,7 @@ inline storms::Outcome Run(const Libraries &libraries, uint64_t seed, Kind kind)
     Generator generator(seed);
     const Program program = generator.Make();
     const int n = program.n_ranks, odd = static_cast<int>(generator.Below(n));
-    const std::atomic<bool> has_dead{kind == Kind::kDeadly};
-    std::vector<std::unique_ptr<Rank>> ranks;
+    std::list<Process> processes;
     std::vector<std::thread> threads;
     ncclUniqueId id;
     storms::Outcome outcome;
@@ -693,14 +792,19 @@ inline storms::Outcome Run(const Libraries &libraries, uint64_t seed, Kind kind)
     const char *version = kind == Kind::kCalm ? kVersions[seed % 3] : kVersion;
 
     setenv("FAKE_NCCL_VERSION", version, 1);
-    fake::BeginJob(seed, n);
+    // A rank a thread, as a rule.
+    const int most = generator.Below(3) > 0   ? 1
+                     : generator.Below(2) > 0 ? 2
+                                              : n;
+    fake::BeginJob(seed, (n + most - 1) / most);
     libraries.Plain().ncclGetUniqueId(&id);
-    for (int r = 0; r < n; r++) {
+    for (int r = 0; r < n; r += most) {
+        const bool is_odd = r <= odd && odd < r + most;
         Oddity oddity{kind == Kind::kPlain  ? &libraries.Plain()
                       : kind == Kind::kCalm ? &libraries.Calm(r, version)
                                             : &libraries.Hasty(r)};
 
-        if (kind == Kind::kOdd && r == odd)
+        if (kind == Kind::kOdd && is_odd)
             switch (generator.Below(4)) {
             case 0:
                 oddity.api = &libraries.Plain();
@@ -715,18 +819,19 @@ inline storms::Outcome Run(const Libraries &libraries, uint64_t seed, Kind kind)
                 oddity.failed_splits = 1; // of a twin
                 break;
             }
-        if (kind == Kind::kDeadly && r == odd)
+        if (kind == Kind::kDeadly && is_odd)
             oddity.dies_at =
                 static_cast<int>(generator.Below(program.actions.size() + 1));
-        ranks.push_back(
-            std::make_unique<Rank>(program, oddity, r, id, has_dead));
+        processes.emplace_back(program, oddity, r, std::min(most, n - r), id,
+                               seed, kind == Kind::kDeadly);
     }
-    for (auto &rank : ranks)
-        threads.emplace_back([&rank] { rank->Run(); });
+    for (Process &process : processes)
+        threads.emplace_back([&process] { process.Run(); });
     for (std::thread &thread : threads)
         thread.join();
     outcome.wrong = fake::EndJob();
     outcome.Mark(fake::CountSymmetric() > n_symmetric, "with staged calls");
+    outcome.Mark(most > 1, "with threads of several ranks");
     outcome.Mark(program.aborts, "aborted");
     outcome.Mark(program.n_graphs > 0, "with graphs");
     outcome.Mark(program.members.size() > 1, "with splits");

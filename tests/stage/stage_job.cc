@@ -44,7 +44,7 @@ void Run(int rank, ncclUniqueId id, const std::vector<size_t> &sizes)
             n_wrong[rank] += x != 4.5f;
     }
     ncclCommDestroy(comm);
-    fake::LeaveThread(false);
+    fake::LeaveThread({});
 }
 
 int Open(const char *path)

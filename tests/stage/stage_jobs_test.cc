@@ -129,7 +129,7 @@ void TakeSteps(const Api &api, int rank, ncclUniqueId id)
         EXPECT_TRUE(fake::Synchronize(stream)) << step.name;
     }
     EXPECT_EQ(api.ncclCommDestroy(comm), ncclSuccess);
-    fake::LeaveThread(false);
+    fake::LeaveThread({});
 }
 
 TEST_F(StageJobs, PayForPlainCallsOnlyBehindStagedOnes)

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
@@ -236,14 +237,37 @@ void EnterThread(int rank)
     context = rank + 1;
 }
 
-void LeaveThread(bool is_dead)
+int RankEntered()
+{
+    return context - 1;
+}
+
+void LeaveThread(const std::vector<int> &dead)
 {
     Locked lock;
 
     gpu.n_threads--;
-    if (is_dead)
-        gpu.dead.insert(context - 1);
+    gpu.dead.insert(dead.begin(), dead.end());
     Changed();
+}
+
+void RunAtOnce(const std::vector<OfRank> &actions)
+{
+    std::vector<std::thread> threads;
+    int n_left = static_cast<int>(actions.size());
+
+    Lock([&] { gpu.n_threads += n_left - 1; });
+    for (const OfRank &one : actions)
+        threads.emplace_back([&] {
+            EnterThread(one.first);
+            one.second();
+            Lock([&] {
+                gpu.n_threads -= --n_left > 0; // the last one is the caller
+                Changed();
+            });
+        });
+    for (std::thread &thread : threads)
+        thread.join();
 }
 
 bool IsDead(int rank)
@@ -532,6 +556,12 @@ void Fork(cudaStream_t from, cudaStream_t to)
 // ---- the driver's functions ----
 
 using namespace fake;
+
+EXPORTED int cuDevicePrimaryCtxRetain(void **primary, int device)
+{
+    *primary = reinterpret_cast<void *>(static_cast<intptr_t>(device) + 1);
+    return fake::kOk;
+}
 
 EXPORTED int cuCtxGetCurrent(void **current)
 {

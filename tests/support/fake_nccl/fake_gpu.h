@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 extern "C" {
@@ -42,9 +43,14 @@ uint64_t Random(uint64_t below);
 uint64_t CountSymmetric(); // kernels of windows that ran, ever
 
 // ---- host threads; each of these holds the lock of all ----
-void EnterThread(int rank); // takes the context of GPU 'rank'
-void LeaveThread(bool is_dead);
+void EnterThread(int rank); // takes the context of GPU 'rank'; -1: none
+int RankEntered();
+void LeaveThread(const std::vector<int> &dead); // ranks that died with it
 bool IsDead(int rank);
+
+// Runs all in threads of their own, each in the context of its GPU, and waits.
+using OfRank = std::pair<int, std::function<void()>>;
+void RunAtOnce(const std::vector<OfRank> &actions);
 
 // Runs GPUs until the condition holds; false if no thread of the job can do
 // anything any more.

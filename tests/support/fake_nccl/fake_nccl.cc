@@ -9,9 +9,10 @@
 // - before 2.30.3 symmetric all-gathers load the last bytes of a pack of 8
 // wrong
 //   from an address that is no multiple of 4;
-// - calls of a group start at its end; an abort acts at once, but for symmetric
-//   kernels, and waits at the end of the group for the communicator's
-//   operations;
+// - calls of a group start at its end, those that take all ranks at once, and
+//   a communicator's first operation takes all ranks; an abort acts at once,
+//   but for symmetric kernels, and waits at the end of the group for the
+//   communicator's operations;
 // - what takes all ranks waits for them, and fails if one is dead.
 #include <algorithm>
 #include <cstdlib>
@@ -58,7 +59,7 @@ struct ncclComm {
     int rank;
     int thread; // the rank in the job
     uint64_t n_operations = 0, n_steps = 0;
-    bool is_aborted = false;
+    bool is_aborted = false, is_connected = false;
     int version; // of the NCCL that made it
     std::deque<Operation *> running;
     std::map<uint64_t, fake::Node *> last; // by capture
@@ -269,9 +270,15 @@ struct Operation : fake::Work {
 
 // ---- groups ----
 
+struct Job {
+    std::function<ncclResult_t()> run;
+    bool meets; // it takes all ranks
+    int rank;
+};
+
 thread_local struct {
     int depth = 0;
-    std::vector<std::function<ncclResult_t()>> jobs;
+    std::vector<Job> jobs;
 } group;
 
 thread_local int alloc_failures = 0, split_failures = 0;
@@ -279,30 +286,60 @@ thread_local int alloc_failures = 0, split_failures = 0;
 ncclResult_t RunJobs()
 {
     auto jobs = std::move(group.jobs);
-    ncclResult_t result = ncclSuccess;
+    const int rank = fake::RankEntered();
+    std::vector<ncclResult_t> results(jobs.size(), ncclSuccess);
+    std::vector<fake::OfRank> meetings;
 
     group.jobs.clear();
-    for (auto &job : jobs) {
-        const ncclResult_t one = job();
-
-        result = result == ncclSuccess ? one : result;
-    }
-    return result;
+    for (size_t i = 0; i < jobs.size(); i++)
+        if (jobs[i].meets)
+            meetings.emplace_back(jobs[i].rank,
+                                  [&, i] { results[i] = jobs[i].run(); });
+    if (meetings.size() == 1) {
+        fake::EnterThread(meetings[0].first);
+        meetings[0].second();
+    } else if (!meetings.empty())
+        fake::RunAtOnce(meetings);
+    for (size_t i = 0; i < jobs.size(); i++)
+        if (!jobs[i].meets) {
+            fake::EnterThread(jobs[i].rank);
+            results[i] = jobs[i].run();
+        }
+    fake::EnterThread(rank);
+    for (ncclResult_t result : results)
+        if (result != ncclSuccess)
+            return result;
+    return ncclSuccess;
 }
 
-ncclResult_t InGroup(std::function<ncclResult_t()> job)
+ncclResult_t InGroup(std::function<ncclResult_t()> run, bool meets = false)
 {
-    group.jobs.push_back(std::move(job));
+    group.jobs.push_back({std::move(run), meets, fake::RankEntered()});
     return group.depth > 0 ? ncclSuccess : RunJobs();
 }
 
+const std::map<int, std::pair<int, int>> *MeetAll(ncclComm_t comm, int first,
+                                                  int second);
+
 ncclResult_t Launch(const Call &call)
 {
-    if (call.comm->is_aborted)
+    ncclComm_t comm = call.comm;
+
+    if (comm->is_aborted)
         return ncclInvalidUsage;
-    return InGroup([call]() -> ncclResult_t {
+    if (!comm->is_connected) {
+        comm->is_connected = true;
+        const ncclResult_t result = InGroup(
+            [comm] {
+                return MeetAll(comm, 0, 0) != nullptr ? ncclSuccess
+                                                      : ncclRemoteError;
+            },
+            true);
+        if (result != ncclSuccess)
+            return result;
+    }
+    return InGroup([call, comm]() -> ncclResult_t {
         fake::Lock([&] {
-            ncclComm_t comm = call.comm;
             const uint64_t id = fake::CaptureOf(call.stream);
 
             if (comm->family->n_ranks == 1 || call.count == 0) {
@@ -372,13 +409,9 @@ ncclResult_t Join(ncclComm_t *comm_ret, std::shared_ptr<Family> family,
     ncclGetVersion(&comm->version);
 
     fake::Lock([&] {
-        void *context;
-
         family->n_ranks = n_ranks;
         family->ranks.resize(n_ranks);
-        cuCtxGetCurrent(&context);
-        comm->thread =
-            static_cast<int>(reinterpret_cast<intptr_t>(context)) - 1;
+        comm->thread = fake::RankEntered();
         comm->family = std::move(family);
         comm->rank = rank;
         comm->family->ranks[rank] = comm;
@@ -483,18 +516,37 @@ EXPORTED ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks,
                                              ncclUniqueId id, int rank,
                                              ncclConfig_t *)
 {
-    return InGroup([=]() -> ncclResult_t {
-        std::shared_ptr<Family> family;
+    return InGroup(
+        [=]() -> ncclResult_t {
+            std::shared_ptr<Family> family;
 
-        fake::Lock([&] { family = families.at(id.internal); });
-        return Join(comm, family, n_ranks, rank);
-    });
+            fake::Lock([&] { family = families.at(id.internal); });
+            return Join(comm, family, n_ranks, rank);
+        },
+        true);
 }
 
 EXPORTED ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks,
                                        ncclUniqueId id, int rank)
 {
     return ncclCommInitRankConfig(comm, n_ranks, id, rank, nullptr);
+}
+
+EXPORTED ncclResult_t ncclCommInitAll(ncclComm_t *comms, int n_gpus,
+                                      const int *)
+{
+    ncclUniqueId id;
+
+    ncclGetUniqueId(&id);
+    group.depth++;
+    const int rank = fake::RankEntered();
+    for (int r = 0; r < n_gpus; r++) {
+        fake::EnterThread(r);
+        ncclCommInitRank(&comms[r], n_gpus, id, r);
+    }
+    fake::EnterThread(rank);
+    group.depth--;
+    return RunJobs();
 }
 
 EXPORTED ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
@@ -508,7 +560,7 @@ EXPORTED ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
         });
         return ncclSystemError;
     }
-    return InGroup([=] { return Divide(comm, color, key, child); });
+    return InGroup([=] { return Divide(comm, color, key, child); }, true);
 }
 
 EXPORTED ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int n,
@@ -529,17 +581,25 @@ EXPORTED ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int n,
             f = std::make_shared<Family>();
         family = f;
     });
-    return InGroup([=] {
-        return Join(
-            child, family, static_cast<int>(stay.size()),
-            static_cast<int>(std::find(stay.begin(), stay.end(), comm->rank) -
-                             stay.begin()));
-    });
+    return InGroup(
+        [=] {
+            return Join(child, family, static_cast<int>(stay.size()),
+                        static_cast<int>(
+                            std::find(stay.begin(), stay.end(), comm->rank) -
+                            stay.begin()));
+        },
+        true);
 }
 
 EXPORTED ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
 {
     *count = comm->family->n_ranks;
+    return ncclSuccess;
+}
+
+EXPORTED ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *gpu)
+{
+    *gpu = comm->thread;
     return ncclSuccess;
 }
 
@@ -600,15 +660,19 @@ EXPORTED ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory,
                                              size_t n_bytes,
                                              ncclWindow_t *window, int)
 {
-    return InGroup([=]() -> ncclResult_t {
-        if (MeetAll(comm, 0, 0) == nullptr)
-            return ncclRemoteError;
-        fake::Lock([&] {
-            comm->windows.emplace_back(static_cast<char *>(memory), n_bytes);
-        });
-        *window = reinterpret_cast<ncclWindow_t>(comm);
-        return MeetAll(comm, 0, 0) == nullptr ? ncclRemoteError : ncclSuccess;
-    });
+    return InGroup(
+        [=]() -> ncclResult_t {
+            if (MeetAll(comm, 0, 0) == nullptr)
+                return ncclRemoteError;
+            fake::Lock([&] {
+                comm->windows.emplace_back(static_cast<char *>(memory),
+                                           n_bytes);
+            });
+            *window = reinterpret_cast<ncclWindow_t>(comm);
+            return MeetAll(comm, 0, 0) == nullptr ? ncclRemoteError
+                                                  : ncclSuccess;
+        },
+        true);
 }
 
 EXPORTED ncclResult_t ncclGroupStart(void)

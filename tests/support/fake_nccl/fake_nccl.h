@@ -3,8 +3,6 @@
 
 #include <unistd.h>
 
-extern "C" int cuCtxGetCurrent(void **context);
-
 namespace fake
 {
 
