@@ -68,6 +68,9 @@ enum {
 
 /* Makes and ends communicators, groups calls and registers memory. */
 #define NCCL_MANAGING_CALLS(X)                                                 \
+    X(ncclResult_t, ncclCommInitAll,                                           \
+      (ncclComm_t * comms, int n_gpus, const int *gpus),                       \
+      (comms, n_gpus, gpus))                                                   \
     X(ncclResult_t, ncclCommInitRank,                                          \
       (ncclComm_t * comm, int n_ranks, ncclUniqueId id, int rank),             \
       (comm, n_ranks, id, rank))                                               \
@@ -173,9 +176,6 @@ enum {
     X(ncclResult_t, ncclGetUniqueId, (ncclUniqueId * id), (id))                \
     X(const char *, ncclGetErrorString, (ncclResult_t result), (result))       \
     X(const char *, ncclGetLastError, (ncclComm_t comm), (comm))               \
-    X(ncclResult_t, ncclCommInitAll,                                           \
-      (ncclComm_t * comms, int n_gpus, const int *gpus),                       \
-      (comms, n_gpus, gpus))                                                   \
     X(ncclResult_t, ncclCommCount, (const ncclComm_t comm, int *count),        \
       (comm, count))                                                           \
     X(ncclResult_t, ncclCommCuDevice, (const ncclComm_t comm, int *gpu),       \

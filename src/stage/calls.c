@@ -8,6 +8,8 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "core/dtype.h"
 #include "core/policy/memory_policy.h"
@@ -334,6 +336,14 @@ EXPORTED ncclResult_t ncclReduceScatter(const void *send, void *recv,
 
 /* ---- groups ---- */
 
+static void births_open(const struct stp_birth *births, size_t n)
+{
+    n_inside++;
+    if (n > 0)
+        stp_comm_open(births, n);
+    n_inside--;
+}
+
 /* Ends a call of NCCL that leaves a group, with 'result': of the outermost one,
  * which ran if 'is_run', all that waited for its end. */
 static ncclResult_t group_leave(ncclResult_t result, bool is_run)
@@ -353,12 +363,8 @@ static ncclResult_t group_leave(ncclResult_t result, bool is_run)
     }
     for (size_t i = 0; i < g->n_ended; i++)
         stp_comm_release(g->ended[i]);
-    for (size_t i = 0; i < g->n_births; i++) {
-        if (g->n_births > 1) /* one thread cannot wait for itself */
-            g->births[i].aside = "the group makes several communicators";
-        if (result == ncclSuccess)
-            stp_comm_open(&g->births[i]);
-    }
+    if (result == ncclSuccess)
+        births_open(g->births, g->n_births);
     free(g->calls);
     free(g->ended);
     free(g->births);
@@ -428,10 +434,8 @@ static void birth_note(ncclComm_t *slot, uint64_t key,
         stp_step_aside(false, "the communicator is non-blocking");
         return; /* nothing of it can be asked yet */
     }
-    if (p->cuda.ctx_get_current != NULL)
-        p->cuda.ctx_get_current(&birth.context);
     if (group == NULL)
-        stp_comm_open(&birth);
+        births_open(&birth, 1);
     else if ((kept = group_add(&group->births, &group->n_births,
                                &group->births_size, sizeof(birth))) != NULL)
         *kept = birth;
@@ -446,6 +450,29 @@ static uint64_t birth_hash_id(const ncclUniqueId *id, int n_ids)
         key = stp_hash(key, word);
     }
     return key;
+}
+
+EXPORTED ncclResult_t ncclCommInitAll(ncclComm_t *comms, int n_gpus,
+                                      const int *gpus)
+{
+    const ncclResult_t result = CALL(ncclCommInitAll, comms, n_gpus, gpus);
+    struct group all = {.depth = 1};
+    struct timespec now;
+    uint64_t key;
+
+    if (result != ncclSuccess || group != NULL)
+        return result;
+    /* All ranks are this thread's, and the key is nobody else's. */
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    key = stp_hash(stp_hash((uint64_t)getpid(), (uint64_t)(uintptr_t)comms[0]),
+                   (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec);
+    group = &all;
+    for (int i = 0; i < n_gpus; i++)
+        birth_note(&comms[i], key, NULL, NULL, result);
+    group = NULL;
+    births_open(all.births, all.n_births);
+    free(all.births);
+    return result;
 }
 
 EXPORTED ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks,

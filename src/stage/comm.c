@@ -111,8 +111,6 @@ static void memory_sweep(struct stp_stage *p)
     struct stp_window *gone = NULL, **link = &p->windows;
     int mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* some thread may capture */
 
-    if (p->windows == NULL)
-        return;
     p->cuda.exchange_mode(&mode);
     pthread_mutex_lock(&p->lock);
     while (*link != NULL) {
@@ -250,7 +248,29 @@ static size_t comm_take_rules(struct stp_stage *p, struct stp_comm *c)
     return (n_bytes + STP_PLACE - 1) / STP_PLACE * STP_PLACE;
 }
 
-static bool comm_split(struct stp_stage *p, struct stp_comm *c,
+/* ---- the steps of new communicators ----
+ *
+ * A group may make several communicators in one thread, ranks of one among
+ * them.  Each step is taken for all of them before a vote on it is waited for,
+ * and its calls of NCCL, which take all ranks, stand in one group: a thread
+ * never waits for itself. */
+
+/* A communicator whose ranks may come to stage. */
+struct opening {
+    struct stp_comm *c;
+    CUcontext context; /* of its GPU, which NCCL uses: never released */
+    struct stp_meeting *meeting; /* NULL: they will not */
+    const char *aside;
+    size_t n_bytes;
+    bool is_yes; /* this rank's next vote */
+    int vote;    /* its number */
+    ncclWindow_t window;
+    cudaStream_t stream;
+};
+
+enum step { SPLIT, REGISTER, CAPTURE, N_STEPS };
+
+static bool step_split(struct stp_stage *p, struct opening *o,
                        struct stp_twin *twin)
 {
     ncclConfig_t config = {.size = sizeof(config),
@@ -271,9 +291,33 @@ static bool comm_split(struct stp_stage *p, struct stp_comm *c,
         config.minCTAs = twin->min_ctas;
         config.maxCTAs = STP_MAX_CHANNELS;
     }
-    return p->nccl.ncclCommSplit(c->comm, 0, c->rank, &twin->comm, &config) ==
-               ncclSuccess &&
-           twin->comm != NULL;
+    return p->nccl.ncclCommSplit(o->c->comm, 0, o->c->rank, &twin->comm,
+                                 &config) == ncclSuccess;
+}
+
+/* Calls NCCL for one communicator, within a group. */
+static bool step_begin(struct stp_stage *p, struct opening *o,
+                       struct stp_twin *twin, enum step step)
+{
+    struct stp_window *m = o->c->memory;
+
+    switch (step) {
+    case SPLIT:
+        return step_split(p, o, twin);
+    case REGISTER:
+        o->window = NULL;
+        return p->nccl.ncclCommWindowRegister(twin->comm, m->at, m->n_bytes,
+                                              &o->window, NCCL_WIN_SYMMETRIC) ==
+               ncclSuccess;
+    default: /* a call in a graph that never runs */
+        o->stream = NULL;
+        return p->cuda.stream_create(&o->stream, CU_STREAM_NON_BLOCKING) == 0 &&
+               p->cuda.begin_capture(o->stream,
+                                     CU_STREAM_CAPTURE_MODE_RELAXED) == 0 &&
+               p->nccl.ncclAllReduce(m->at, m->at, 4 * (size_t)o->c->n_ranks,
+                                     STP_TYPE_F32, NCCL_OP_SUM, twin->comm,
+                                     o->stream) == ncclSuccess;
+    }
 }
 
 /* Whether all kernels of a graph are symmetric ones, of NCCL 2.27 or later. */
@@ -303,117 +347,105 @@ static bool graph_is_symmetric(const struct stp_real_cuda *cuda, CUgraph graph)
     return n_kernels > 0 && n_symmetric == n_kernels;
 }
 
-/* Whether NCCL takes a symmetric kernel on the twin, which no function tells:
- * there may be no peer access, or windows switched off.  Looks at a call in a
- * graph that never runs. */
-static bool comm_is_symmetric(struct stp_stage *p, const struct stp_comm *c,
-                              const struct stp_twin *twin)
+/* Whether the step gave what it was to give.  No function tells whether NCCL
+ * takes a symmetric kernel on the twin: there may be no peer access. */
+static bool step_end(struct stp_stage *p, struct opening *o,
+                     const struct stp_twin *twin, enum step step)
 {
-    const size_t n_elements = 4 * (size_t)c->n_ranks;
-    CUcontext popped;
     CUgraph graph = NULL;
-    cudaStream_t stream;
-    bool is_symmetric = false;
+    bool is_symmetric;
 
-    if (p->cuda.ctx_push(c->memory->context) != 0)
+    if (step != CAPTURE)
+        return step == SPLIT ? twin->comm != NULL : o->window != NULL;
+    if (o->stream == NULL)
         return false;
-    if (p->cuda.stream_create(&stream, CU_STREAM_NON_BLOCKING) == 0) {
-        is_symmetric =
-            p->cuda.begin_capture(stream, CU_STREAM_CAPTURE_MODE_RELAXED) ==
-                0 &&
-            p->nccl.ncclAllReduce(c->memory->at, c->memory->at, n_elements,
-                                  STP_TYPE_F32, NCCL_OP_SUM, twin->comm,
-                                  stream) == ncclSuccess;
-        is_symmetric = p->cuda.end_capture(stream, &graph) == 0 &&
-                       is_symmetric && graph_is_symmetric(&p->cuda, graph);
-        if (graph != NULL)
-            p->cuda.graph_destroy(graph);
-        p->cuda.stream_destroy(stream);
-    }
-    p->cuda.ctx_pop(&popped);
+    is_symmetric = p->cuda.end_capture(o->stream, &graph) == 0 &&
+                   graph_is_symmetric(&p->cuda, graph);
+    if (graph != NULL)
+        p->cuda.graph_destroy(graph);
+    p->cuda.stream_destroy(o->stream);
     return is_symmetric;
 }
 
-/* Makes memory and twins, step by step with the other ranks; returns the vote
- * that failed, or STP_N_VOTES. */
-static int comm_make_twins(struct stp_stage *p, struct stp_comm *c,
-                           struct stp_meeting *meeting, size_t n_bytes,
-                           CUcontext context)
+/* Whatever was made is gone again. */
+static void opening_fail(struct stp_stage *p, struct opening *o)
 {
-    const unsigned wait_ms = p->patience_ms * STEP_FACTOR;
-    int vote = STP_VOTE_MEMORY;
-
-    if (!stp_meeting_vote(meeting, vote++, memory_make(p, c, n_bytes, context),
-                          wait_ms))
-        return vote - 1;
-    for (int t = 0; t < c->n_twins; t++) {
-        struct stp_twin *twin = &c->twins[t];
-        ncclWindow_t window = NULL;
-
-        if (!stp_meeting_vote(meeting, vote++, comm_split(p, c, twin), wait_ms))
-            return vote - 1;
-        if (!stp_meeting_vote(meeting, vote++,
-                              p->nccl.ncclCommWindowRegister(
-                                  twin->comm, c->memory->at, c->memory->n_bytes,
-                                  &window, NCCL_WIN_SYMMETRIC) == ncclSuccess &&
-                                  window != NULL &&
-                                  comm_is_symmetric(p, c, twin),
-                              wait_ms))
-            return vote - 1;
-    }
-    return STP_N_VOTES;
-}
-
-/* Lets the ranks agree.  Whatever it made is gone again if they do not. */
-static void comm_agree(struct stp_stage *p, struct stp_comm *c,
-                       const struct stp_birth *birth)
-{
-    const char *aside = birth->aside;
-    const size_t n_bytes = aside == NULL ? comm_take_rules(p, c) : 0;
-    struct stp_guest guest = {
-        .key = c->key, .n_ranks = c->n_ranks, .rank = c->rank};
-    struct stp_meeting *meeting;
-    struct stp_error err;
+    struct stp_comm *c = o->c;
     char text[STP_ERROR_TEXT];
-    bool is_warning;
-    int vote = STP_VOTE_HELLO;
+    const bool is_warning =
+        stp_meeting_explain(o->meeting, o->vote, text, sizeof(text));
 
-    if (aside == NULL)
-        aside = n_bytes == 0    ? "no rule names so many ranks on one host, or "
-                                  "this GPU"
-                : c->is_limited ? "the application limits the CTAs"
-                : birth->context == NULL ? "the thread has no CUDA context"
-                                         : NULL;
-    memcpy(guest.part, p->part, sizeof(guest.part));
-    if (stp_meeting_join(&guest, &meeting, &err) != STP_OK) {
-        stp_step_aside(true, err.text);
-        return;
-    }
-    if (stp_meeting_vote(meeting, vote, aside == NULL,
-                         p->was_lonely ? p->patience_ms / LONELY_PART
-                                       : p->patience_ms))
-        vote = comm_make_twins(p, c, meeting, n_bytes, birth->context);
-    if (vote < STP_N_VOTES) {
-        is_warning = stp_meeting_explain(meeting, vote, text, sizeof(text));
-        for (int t = 0; t < c->n_twins; t++)
-            if (c->twins[t].comm != NULL)
-                p->nccl.ncclCommAbort(c->twins[t].comm);
-        c->n_twins = 0;
-        memory_leave(p, c);
-        if (is_warning)
-            p->was_lonely = true;
-        stp_step_aside(is_warning, is_warning || aside == NULL ? text : aside);
-    } else
-        c->why = STP_STAGED;
-    stp_meeting_leave(meeting);
+    for (int t = 0; t < c->n_twins; t++)
+        if (c->twins[t].comm != NULL)
+            p->nccl.ncclCommAbort(c->twins[t].comm);
+    c->n_twins = 0;
+    memory_leave(p, c);
+    if (is_warning)
+        p->was_lonely = true;
+    stp_step_aside(is_warning,
+                   is_warning || o->aside == NULL ? text : o->aside);
+    stp_meeting_leave(o->meeting);
+    o->meeting = NULL;
 }
 
-void stp_comm_open(const struct stp_birth *birth)
+/* Whether a communicator takes the steps of a twin; -1: those before. */
+static bool opening_takes(const struct opening *o, int twin)
 {
-    struct stp_stage *p = stp_stage();
-    struct stp_comm *c;
+    return o->meeting != NULL && twin < o->c->n_twins;
+}
 
-    if (*birth->slot == NULL || (c = calloc(1, sizeof(*c))) == NULL)
+/* Votes on a step of all; those that fail are out. */
+static void openings_vote(struct stp_stage *p, struct opening *all, size_t n,
+                          int twin, unsigned wait_ms)
+{
+    for (struct opening *o = all; o < all + n; o++)
+        if (opening_takes(o, twin))
+            stp_meeting_cast(o->meeting, o->vote, o->is_yes);
+    for (struct opening *o = all; o < all + n; o++) {
+        if (opening_takes(o, twin) &&
+            !stp_meeting_wait(o->meeting, o->vote, wait_ms))
+            opening_fail(p, o);
+        o->vote++;
+    }
+}
+
+static void openings_step(struct stp_stage *p, struct opening *all, size_t n,
+                          int twin, enum step step)
+{
+    CUcontext popped;
+    bool is_done = p->nccl.ncclGroupStart() == ncclSuccess;
+
+    for (struct opening *o = all; o < all + n; o++) {
+        if (!opening_takes(o, twin))
+            continue;
+        o->is_yes = p->cuda.ctx_push(o->context) == 0;
+        if (o->is_yes) {
+            o->is_yes = step_begin(p, o, &o->c->twins[twin], step);
+            p->cuda.ctx_pop(&popped);
+        }
+    }
+    is_done = p->nccl.ncclGroupEnd() == ncclSuccess && is_done;
+    for (struct opening *o = all; o < all + n; o++)
+        if (opening_takes(o, twin)) {
+            p->cuda.ctx_push(o->context);
+            o->is_yes = step_end(p, o, &o->c->twins[twin], step) && is_done &&
+                        o->is_yes;
+            p->cuda.ctx_pop(&popped);
+        }
+    openings_vote(p, all, n, twin, p->patience_ms * STEP_FACTOR);
+}
+
+/* Fills in '*o', with a meeting of the ranks unless there is none to be. */
+static void opening_begin(struct stp_stage *p, struct opening *o,
+                          const struct stp_birth *birth)
+{
+    struct stp_comm *c = *birth->slot != NULL ? calloc(1, sizeof(*c)) : NULL;
+    struct stp_guest guest;
+    struct stp_error err;
+    int gpu;
+
+    *o = (struct opening){.aside = birth->aside};
+    if (c == NULL)
         return; /* the other ranks notice that this one does not come */
     *c = (struct stp_comm){.comm = *birth->slot,
                            .n_users = 1,
@@ -426,11 +458,61 @@ void stp_comm_open(const struct stp_birth *birth)
         free(c);
         return;
     }
-    comm_agree(p, c, birth);
-    pthread_mutex_lock(&p->lock);
-    c->next = *comm_bucket(p, c->comm);
-    *comm_bucket(p, c->comm) = c;
-    p->n_comms++;
-    p->pid = (int)getpid();
-    pthread_mutex_unlock(&p->lock);
+    o->c = c;
+    if (o->aside == NULL) {
+        o->n_bytes = comm_take_rules(p, c);
+        o->aside = o->n_bytes == 0 ? "no rule names so many ranks on one host, "
+                                     "or this GPU"
+                   : c->is_limited ? "the application limits the CTAs"
+                   : p->nccl.ncclCommCuDevice(c->comm, &gpu) != ncclSuccess ||
+                           p->cuda.ctx_retain(&o->context, gpu) != 0
+                       ? "its GPU has no context"
+                       : NULL;
+    }
+    o->is_yes = o->aside == NULL;
+    guest = (struct stp_guest){
+        .key = c->key, .n_ranks = c->n_ranks, .rank = c->rank};
+    memcpy(guest.part, p->part, sizeof(guest.part));
+    if (stp_meeting_join(&guest, &o->meeting, &err) != STP_OK) {
+        o->meeting = NULL;
+        stp_step_aside(true, err.text);
+    }
+}
+
+void stp_comm_open(const struct stp_birth *births, size_t n)
+{
+    struct stp_stage *p = stp_stage();
+    struct opening *all = calloc(n, sizeof(*all));
+
+    if (all == NULL)
+        return;
+    for (size_t i = 0; i < n; i++)
+        opening_begin(p, &all[i], &births[i]);
+    openings_vote(p, all, n, -1,
+                  p->was_lonely ? p->patience_ms / LONELY_PART
+                                : p->patience_ms);
+    for (struct opening *o = all; o < all + n; o++)
+        if (o->meeting != NULL)
+            o->is_yes = memory_make(p, o->c, o->n_bytes, o->context);
+    openings_vote(p, all, n, -1, p->patience_ms * STEP_FACTOR);
+    for (int twin = 0, n_left = 0; twin < STP_N_TWINS; twin++, n_left = 0) {
+        for (struct opening *o = all; o < all + n; o++)
+            n_left += opening_takes(o, twin);
+        for (enum step step = SPLIT; step < N_STEPS && n_left > 0; step++)
+            openings_step(p, all, n, twin, step);
+    }
+    for (struct opening *o = all; o < all + n; o++) {
+        if (o->c == NULL)
+            continue;
+        if (o->meeting != NULL)
+            o->c->why = STP_STAGED;
+        stp_meeting_leave(o->meeting);
+        pthread_mutex_lock(&p->lock);
+        o->c->next = *comm_bucket(p, o->c->comm);
+        *comm_bucket(p, o->c->comm) = o->c;
+        p->n_comms++;
+        p->pid = (int)getpid();
+        pthread_mutex_unlock(&p->lock);
+    }
+    free(all);
 }

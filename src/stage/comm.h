@@ -59,7 +59,6 @@ struct stp_birth {
     uint64_t key;      /* the same on all of its ranks; not 0 */
     const char *aside; /* why it cannot be staged; NULL: it may be */
     bool is_limited;   /* the application limits its CTAs */
-    CUcontext context; /* of its GPU */
 };
 
 /* The communicator, to be given back with stp_comm_release(); NULL if the
@@ -72,10 +71,11 @@ void stp_comm_retain(struct stp_comm *c);
  * later, if an operation uses it. */
 void stp_comm_release(struct stp_comm *c);
 
-/* Lets the ranks agree on the new communicator '*birth->slot', NULL of which is
- * none.  All ranks call it; it takes as long as NCCL takes to split, and with a
- * rank missing STEPTUNE_STAGE_WAIT. */
-void stp_comm_open(const struct stp_birth *birth);
+/* Lets the ranks agree on the new communicators '*births[i].slot', NULL of
+ * which is none: those of one call of the application, or of a group of calls.
+ * All ranks call it; it takes as long as NCCL takes to split, and with a rank
+ * missing STEPTUNE_STAGE_WAIT. */
+void stp_comm_open(const struct stp_birth *births, size_t n);
 
 /* Whether no operation of the communicator is on its way, nor a thread but the
  * caller's in a call; NULL: no operation of any that is or was in the process.

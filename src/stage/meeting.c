@@ -95,16 +95,19 @@ static uint32_t meeting_count(const struct stp_meeting *meeting, int vote)
     return all;
 }
 
-bool stp_meeting_vote(struct stp_meeting *meeting, int vote, bool is_yes,
-                      unsigned wait_ms)
+void stp_meeting_cast(struct stp_meeting *meeting, int vote, bool is_yes)
+{
+    atomic_store(&meeting->board->rows[meeting->rank].vote[vote],
+                 is_yes ? YES : NO);
+}
+
+bool stp_meeting_wait(struct stp_meeting *meeting, int vote, unsigned wait_ms)
 {
     _Atomic uint32_t *outcome = &meeting->board->outcome[vote];
     struct timespec pause = {.tv_nsec = 20000};
     const int64_t end_ms = stp_now_ms() + wait_ms;
     uint32_t open = 0, count;
 
-    atomic_store(&meeting->board->rows[meeting->rank].vote[vote],
-                 is_yes ? YES : NO);
     while ((count = meeting_count(meeting, vote)) == 0 &&
            atomic_load(outcome) == 0 && stp_now_ms() < end_ms) {
         nanosleep(&pause, NULL);
@@ -124,7 +127,9 @@ bool stp_meeting_explain(const struct stp_meeting *meeting, int vote,
         [STP_PART_SETTINGS] = ("other settings (STEPTUNE_STAGE_MEMORY, "
                                "STEPTUNE_GPU, NCCL_HOSTID)"),
     };
-
+    static const char *const steps[] = {
+        "could not split the communicator", "could not register the memory",
+        "takes no symmetric kernel: GPUs may lack peer access"};
     int missing = -1;
 
     for (int r = 0; r < meeting->n_ranks; r++) {
@@ -139,12 +144,10 @@ bool stp_meeting_explain(const struct stp_meeting *meeting, int vote,
             return true;
         } else if (one == NO) {
             snprintf(text, size, "rank %d %s", r,
-                     vote == STP_VOTE_HELLO    ? "cannot"
-                     : vote == STP_VOTE_MEMORY ? "could not allocate the memory"
-                     : (vote - STP_VOTE_TWINS) % 2 == 0
-                         ? "could not split the communicator"
-                         : "could not register the memory, or NCCL takes no "
-                           "symmetric kernel there");
+                     vote == STP_VOTE_HELLO ? "cannot"
+                     : vote == STP_VOTE_MEMORY
+                         ? "could not allocate the memory"
+                         : steps[(vote - STP_VOTE_TWINS) % 3]);
             return vote != STP_VOTE_HELLO;
         }
     }

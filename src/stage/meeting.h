@@ -19,10 +19,10 @@
 enum {
     STP_VOTE_HELLO, /* who comes, and with what */
     STP_VOTE_MEMORY,
-    STP_VOTE_TWINS,  /* two for each twin: it was split, then it registered
-                          the memory */
+    STP_VOTE_TWINS,  /* three for each twin: it was split, it registered the
+                          memory, NCCL takes symmetric kernels there */
     STP_N_TWINS = 3, /* at most */
-    STP_N_VOTES = STP_VOTE_TWINS + 2 * STP_N_TWINS,
+    STP_N_VOTES = STP_VOTE_TWINS + 3 * STP_N_TWINS,
 };
 
 /* The parts that must be the same on all ranks. */
@@ -48,10 +48,12 @@ enum stp_status stp_meeting_join(const struct stp_guest *guest,
                                  struct stp_meeting **meeting_ret,
                                  struct stp_error *err);
 
-/* Votes, waits for the others up to 'wait_ms', and returns the outcome, which
- * is the same on all ranks.  A rank that votes no waits for nobody. */
-bool stp_meeting_vote(struct stp_meeting *meeting, int vote, bool is_yes,
-                      unsigned wait_ms);
+/* Votes.  A thread of several ranks does so for all of them before it waits. */
+void stp_meeting_cast(struct stp_meeting *meeting, int vote, bool is_yes);
+
+/* Waits for the others up to 'wait_ms', and returns the outcome, which is the
+ * same on all ranks; after a vote of no it waits for nobody. */
+bool stp_meeting_wait(struct stp_meeting *meeting, int vote, unsigned wait_ms);
 
 /* Writes why a vote failed, as this rank sees it: "rank 2 has other rules ...".
  * True if a rank is to be named that another one may not know of: it is missing

@@ -48,6 +48,7 @@ struct stp_real_kernel { /* CUDA_KERNEL_NODE_PARAMS_v2 */
 
 /* Results are CUresult, 0 for success. */
 #define STP_STAGE_CUDA_CALLS(X)                                                \
+    X(ctx_retain, "cuDevicePrimaryCtxRetain", (CUcontext * context, int gpu))  \
     X(ctx_get_current, "cuCtxGetCurrent", (CUcontext * context))               \
     X(ctx_push, "cuCtxPushCurrent_v2", (CUcontext context))                    \
     X(ctx_pop, "cuCtxPopCurrent_v2", (CUcontext * context))                    \

@@ -55,12 +55,12 @@ struct stp_stage {
     struct stp_window *windows; /* of all, and those that ended ones left */
     size_t n_bytes;             /* of memory */
     size_t n_comms;
-    bool was_lonely;      /* a rank was missing: do not wait so long again */
-    bool has_warned;      /* that ranks differ */
-    bool has_left;        /* operations, and warned of it */
-    unsigned n_told;      /* sentences in the log, of other reasons */
-    int pid;              /* that made communicators */
-    char aside_text[400]; /* why a communicator stepped aside */
+    _Atomic bool was_lonely; /* a rank was missing: do not wait so long again */
+    bool has_warned;         /* that ranks differ */
+    _Atomic bool has_left;   /* operations, and warned of it */
+    unsigned n_told;         /* sentences in the log, of other reasons */
+    _Atomic int pid;         /* that made communicators */
+    char aside_text[400];    /* why a communicator stepped aside */
     struct stp_tally rows[STP_N_ROWS];
     size_t n_rows;
 };

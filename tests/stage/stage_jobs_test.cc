@@ -148,4 +148,42 @@ TEST_F(StageJobs, PayForPlainCallsOnlyBehindStagedOnes)
     EXPECT_EQ(fake::EndJob(), "");
 }
 
+// As JAX and nccl-tests do: one thread has all GPUs.
+TEST_F(StageJobs, OfOneThreadAreStaged)
+{
+    enum { kRanks = 4, kBytes = 1536 };
+    const Api &api = TheLibraries().Calm(0, kVersion);
+    std::vector<char> data[kRanks];
+    cudaStream_t streams[kRanks];
+    ncclComm_t comms[kRanks], children[kRanks];
+    const uint64_t before = fake::CountSymmetric();
+
+    setenv("FAKE_NCCL_VERSION", kVersion, 1);
+    fake::BeginJob(1, 1);
+    fake::EnterThread(0);
+    ASSERT_EQ(api.ncclCommInitAll(comms, kRanks, nullptr), ncclSuccess);
+    api.ncclGroupStart();
+    for (int r = 0; r < kRanks; r++) {
+        data[r].resize(kBytes);
+        streams[r] = fake::NewStream();
+        api.ncclCommSplit(comms[r], r / 2, r, &children[r], nullptr);
+    }
+    ASSERT_EQ(api.ncclGroupEnd(), ncclSuccess);
+    for (const ncclComm_t *all : {comms, children}) {
+        api.ncclGroupStart();
+        for (int r = 0; r < kRanks; r++)
+            api.ncclAllReduce(data[r].data(), data[r].data(),
+                              kBytes / sizeof(float), 7, 0, all[r], streams[r]);
+        EXPECT_EQ(api.ncclGroupEnd(), ncclSuccess);
+        for (cudaStream_t stream : streams)
+            EXPECT_TRUE(fake::Synchronize(stream));
+    }
+    EXPECT_EQ(fake::CountSymmetric() - before, 2u * kRanks);
+    for (const ncclComm_t *all : {children, comms})
+        for (int r = 0; r < kRanks; r++)
+            EXPECT_EQ(api.ncclCommDestroy(all[r]), ncclSuccess);
+    fake::LeaveThread({});
+    EXPECT_EQ(fake::EndJob(), "");
+}
+
 } // namespace
