@@ -117,6 +117,18 @@ static bool around_perform(const struct around *a, bool is_behind)
     return is_done || !a->is_staged;
 }
 
+/* Performs what stands behind a call of NCCL that returned 'result'; returns
+ * that of both.  What was copied in is in the order even if NCCL failed: its
+ * memory is in use. */
+static ncclResult_t around_end(struct around *a, ncclResult_t result)
+{
+    if (result != ncclSuccess)
+        a->out.to = NULL;
+    return around_perform(a, true) || result != ncclSuccess
+               ? result
+               : ncclUnhandledCudaError;
+}
+
 /* Keeps it for the end of the group; the last of a group's operations on a
  * stream stands for those before, unless they are copies. */
 static bool around_keep(const struct around *a)
@@ -152,9 +164,8 @@ static bool around_keeps_order(const struct stp_comm *c)
             (result) = around_keep(a) ? (expression) : ncclSystemError;        \
         else if (!around_perform(a, false))                                    \
             (result) = ncclUnhandledCudaError;                                 \
-        else if (((result) = (expression)) == ncclSuccess &&                   \
-                 !around_perform(a, true))                                     \
-            (result) = ncclUnhandledCudaError;                                 \
+        else                                                                   \
+            (result) = around_end((a), (expression));                          \
     } while (0)
 
 /* Calls that are never staged keep the order of those that are. */
@@ -352,10 +363,8 @@ static ncclResult_t group_leave(ncclResult_t result, bool is_run)
 
     if (g == NULL || n_inside > 0 || --g->depth > 0)
         return result;
-    for (size_t i = 0; i < g->n_calls; i++)
-        if (is_run && result == ncclSuccess &&
-            !around_perform(&g->calls[i], true))
-            result = ncclUnhandledCudaError;
+    for (size_t i = 0; i < g->n_calls && is_run; i++)
+        result = around_end(&g->calls[i], result);
     group = NULL;
     for (size_t i = 0; i < g->n_calls; i++) {
         g->calls[i].c->n_used = 0;
@@ -395,7 +404,7 @@ EXPORTED ncclResult_t ncclGroupEnd(void)
     for (size_t i = 0; is_outermost && i < group->n_calls; i++)
         is_begun &= around_perform(&group->calls[i], false);
     result = CALL(ncclGroupEnd);
-    return group_leave(is_begun ? result : ncclUnhandledCudaError, is_begun);
+    return group_leave(is_begun ? result : ncclUnhandledCudaError, true);
 }
 
 EXPORTED ncclResult_t ncclGroupSimulateEnd(void *info)

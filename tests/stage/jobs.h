@@ -735,6 +735,8 @@ class Process
                     }
                 },
                 a.is_group);
+            if (IsLost()) // some call was none
+                return;
             Each([&](Rank &r) {
                 for (Rank::Use *u : uses[&r])
                     r.Compare(u);

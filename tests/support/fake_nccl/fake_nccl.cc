@@ -271,8 +271,12 @@ struct Operation : fake::Work {
 // ---- groups ----
 
 struct Job {
+    enum Kind {
+        kMeets,    // it takes all ranks
+        kLaunches, // unless a meeting failed
+        kEnds,     // a communicator
+    } kind;
     std::function<ncclResult_t()> run;
-    bool meets; // it takes all ranks
     int rank;
 };
 
@@ -287,12 +291,12 @@ ncclResult_t RunJobs()
 {
     auto jobs = std::move(group.jobs);
     const int rank = fake::RankEntered();
-    std::vector<ncclResult_t> results(jobs.size(), ncclSuccess);
+    std::vector<ncclResult_t> results(jobs.size() + 1, ncclSuccess);
     std::vector<fake::OfRank> meetings;
 
     group.jobs.clear();
     for (size_t i = 0; i < jobs.size(); i++)
-        if (jobs[i].meets)
+        if (jobs[i].kind == Job::kMeets)
             meetings.emplace_back(jobs[i].rank,
                                   [&, i] { results[i] = jobs[i].run(); });
     if (meetings.size() == 1) {
@@ -300,21 +304,21 @@ ncclResult_t RunJobs()
         meetings[0].second();
     } else if (!meetings.empty())
         fake::RunAtOnce(meetings);
+    const bool is_met =
+        *std::max_element(results.begin(), results.end()) == ncclSuccess;
     for (size_t i = 0; i < jobs.size(); i++)
-        if (!jobs[i].meets) {
+        if (jobs[i].kind == Job::kEnds ||
+            (jobs[i].kind == Job::kLaunches && is_met)) {
             fake::EnterThread(jobs[i].rank);
             results[i] = jobs[i].run();
         }
     fake::EnterThread(rank);
-    for (ncclResult_t result : results)
-        if (result != ncclSuccess)
-            return result;
-    return ncclSuccess;
+    return *std::max_element(results.begin(), results.end());
 }
 
-ncclResult_t InGroup(std::function<ncclResult_t()> run, bool meets = false)
+ncclResult_t InGroup(Job::Kind kind, std::function<ncclResult_t()> run)
 {
-    group.jobs.push_back({std::move(run), meets, fake::RankEntered()});
+    group.jobs.push_back({kind, std::move(run), fake::RankEntered()});
     return group.depth > 0 ? ncclSuccess : RunJobs();
 }
 
@@ -329,16 +333,14 @@ ncclResult_t Launch(const Call &call)
         return ncclInvalidUsage;
     if (!comm->is_connected) {
         comm->is_connected = true;
-        const ncclResult_t result = InGroup(
-            [comm] {
-                return MeetAll(comm, 0, 0) != nullptr ? ncclSuccess
-                                                      : ncclRemoteError;
-            },
-            true);
+        const ncclResult_t result = InGroup(Job::kMeets, [comm] {
+            return MeetAll(comm, 0, 0) != nullptr ? ncclSuccess
+                                                  : ncclRemoteError;
+        });
         if (result != ncclSuccess)
             return result;
     }
-    return InGroup([call, comm]() -> ncclResult_t {
+    return InGroup(Job::kLaunches, [call, comm]() -> ncclResult_t {
         fake::Lock([&] {
             const uint64_t id = fake::CaptureOf(call.stream);
 
@@ -516,14 +518,12 @@ EXPORTED ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks,
                                              ncclUniqueId id, int rank,
                                              ncclConfig_t *)
 {
-    return InGroup(
-        [=]() -> ncclResult_t {
-            std::shared_ptr<Family> family;
+    return InGroup(Job::kMeets, [=]() -> ncclResult_t {
+        std::shared_ptr<Family> family;
 
-            fake::Lock([&] { family = families.at(id.internal); });
-            return Join(comm, family, n_ranks, rank);
-        },
-        true);
+        fake::Lock([&] { family = families.at(id.internal); });
+        return Join(comm, family, n_ranks, rank);
+    });
 }
 
 EXPORTED ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks,
@@ -560,7 +560,8 @@ EXPORTED ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
         });
         return ncclSystemError;
     }
-    return InGroup([=] { return Divide(comm, color, key, child); }, true);
+    return InGroup(Job::kMeets,
+                   [=] { return Divide(comm, color, key, child); });
 }
 
 EXPORTED ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int n,
@@ -581,14 +582,12 @@ EXPORTED ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int n,
             f = std::make_shared<Family>();
         family = f;
     });
-    return InGroup(
-        [=] {
-            return Join(child, family, static_cast<int>(stay.size()),
-                        static_cast<int>(
-                            std::find(stay.begin(), stay.end(), comm->rank) -
-                            stay.begin()));
-        },
-        true);
+    return InGroup(Job::kMeets, [=] {
+        return Join(
+            child, family, static_cast<int>(stay.size()),
+            static_cast<int>(std::find(stay.begin(), stay.end(), comm->rank) -
+                             stay.begin()));
+    });
 }
 
 EXPORTED ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
@@ -616,7 +615,7 @@ EXPORTED ncclResult_t ncclCommFinalize(ncclComm_t)
 
 EXPORTED ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-    return InGroup([=] { return Reclaim(comm); });
+    return InGroup(Job::kEnds, [=] { return Reclaim(comm); });
 }
 
 EXPORTED ncclResult_t ncclCommAbort(ncclComm_t comm)
@@ -625,7 +624,7 @@ EXPORTED ncclResult_t ncclCommAbort(ncclComm_t comm)
         comm->is_aborted = true;
         fake::Changed();
     });
-    return InGroup([=] { return Reclaim(comm); });
+    return InGroup(Job::kEnds, [=] { return Reclaim(comm); });
 }
 
 EXPORTED ncclResult_t ncclCommGetAsyncError(ncclComm_t comm,
@@ -660,19 +659,15 @@ EXPORTED ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory,
                                              size_t n_bytes,
                                              ncclWindow_t *window, int)
 {
-    return InGroup(
-        [=]() -> ncclResult_t {
-            if (MeetAll(comm, 0, 0) == nullptr)
-                return ncclRemoteError;
-            fake::Lock([&] {
-                comm->windows.emplace_back(static_cast<char *>(memory),
-                                           n_bytes);
-            });
-            *window = reinterpret_cast<ncclWindow_t>(comm);
-            return MeetAll(comm, 0, 0) == nullptr ? ncclRemoteError
-                                                  : ncclSuccess;
-        },
-        true);
+    return InGroup(Job::kMeets, [=]() -> ncclResult_t {
+        if (MeetAll(comm, 0, 0) == nullptr)
+            return ncclRemoteError;
+        fake::Lock([&] {
+            comm->windows.emplace_back(static_cast<char *>(memory), n_bytes);
+        });
+        *window = reinterpret_cast<ncclWindow_t>(comm);
+        return MeetAll(comm, 0, 0) == nullptr ? ncclRemoteError : ncclSuccess;
+    });
 }
 
 EXPORTED ncclResult_t ncclGroupStart(void)
