@@ -113,13 +113,49 @@ static double timings_get_mean(const struct mock_span *span, int round)
 {
     const struct mock_row *lo = timings_get_row(span->lo, round);
     const struct mock_row *hi = timings_get_row(span->hi, round);
-    double slope = hi->log_value - lo->log_value;
 
-    if (span->lo == span->hi)
-        return lo->value;
-    if (span->weight > 1 && slope < 0)
+    if (span->weight > 1 && hi->value < lo->value)
         return hi->value;
-    return exp(lo->log_value + span->weight * slope);
+    return lo->value + span->weight * (hi->value - lo->value);
+}
+
+/* Where a size lies on the axis along which times of an arm are straight lines.
+ * These are its bytes; of a ring or tree with LL or LL128, whose warps move
+ * whole lines at once, the mean of its bytes, twice, and of what all warps of
+ * its channels move until they are done. */
+static double timings_get_position(const struct mock_model *model,
+                                   const struct mock_run *run, double n_bytes)
+{
+    /* a thread's share of a line without flags, four times for LL128 */
+    static const int of_thread[NCCL_NUM_PROTOCOLS] = {8, 60, 0};
+    double at_once;
+
+    if (run->algo >= NCCL_NUM_ALGORITHMS || of_thread[run->proto] == 0)
+        return n_bytes;
+    at_once =
+        of_thread[run->proto] * model->max_threads[run->algo][run->proto] *
+        mock_default_channels(model, run->algo, run->proto, (size_t)n_bytes);
+    if (run->algo == NCCL_ALGO_RING && run->coll != ncclFuncBroadcast &&
+        run->coll != ncclFuncReduce) /* each rank's part is moved by itself */
+        at_once *= model->n_ranks;
+    return (2 * n_bytes + ceil(n_bytes / at_once) * at_once) / 3;
+}
+
+/* Sets the weight of a span by the position between its sizes. */
+static void timings_set_weight(const struct mock_model *model,
+                               const struct mock_run *run,
+                               struct mock_span *span)
+{
+    double lo, hi, at;
+
+    if (span->weight == 0 || span->lo == span->hi)
+        return;
+    lo = timings_get_position(model, run, (double)span->lo->n_bytes);
+    hi = timings_get_position(model, run, (double)span->hi->n_bytes);
+    at = timings_get_position(model, run, (double)run->n_bytes);
+    /* more channels can move the same bytes in fewer steps */
+    if (lo < hi && lo < at && (span->weight > 1) == (at > hi))
+        span->weight = (at - lo) / (hi - lo);
 }
 
 /* ---- channels ---- */
@@ -151,7 +187,9 @@ static struct knot timings_get_knot(const struct mock_pair *pair, int i,
     /* The ratio of the largest size applies to larger ones. */
     if (span.weight > 1)
         span.lo = span.hi;
-    knot.log_ratio = log(timings_get_mean(&span, 0));
+    knot.log_ratio =
+        span.lo->rows->log_value +
+        span.weight * (span.hi->rows->log_value - span.lo->rows->log_value);
     knot.is_single_pass = timings_is_single_pass(&span);
     return knot;
 }
@@ -229,8 +267,7 @@ timings_look_up(const struct mock_machine *machine, const struct mock_run *run,
 {
     const struct mock_pair *pair =
         &machine->timings->pairs[run->coll][run->algo][run->proto];
-    const struct mock_span span =
-        mock_curve_find(&pair->arms[0].sizes, log_bytes);
+    struct mock_span span = mock_curve_find(&pair->arms[0].sizes, log_bytes);
     int n_own = mock_default_channels(&machine->model, run->algo, run->proto,
                                       run->n_bytes);
     struct mock_time time = {
@@ -240,6 +277,7 @@ timings_look_up(const struct mock_machine *machine, const struct mock_run *run,
             pair, run->n_channels == n_own ? 0 : run->n_channels, log_bytes),
     };
 
+    timings_set_weight(&machine->model, run, &span);
     *span_ret = span;
     *ratio_ret = 1;
     if (run->n_channels != 0 && run->n_channels < n_own) {
@@ -401,7 +439,6 @@ static ncclResult_t timings_add_arm(const char *path,
         row = &timings->rows[timings->n_rows - 1];
         if (r->n_channels == 0) {
             row->value = r->mean;
-            row->log_value = log(r->mean);
             mock_set_quantiles(r, row);
         } else {
             row->value += r->mean / own->mean;

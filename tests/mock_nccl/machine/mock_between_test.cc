@@ -1,0 +1,221 @@
+// Times between recorded sizes: every second size of a recording is taken out,
+// predicted by the others, and compared with what was recorded there, under
+// NCCL's own choice. Beside it, what no prediction can be better than: how much
+// two measurements of one arm, NCCL's choice and the same one forced, differ in
+// one recording; and what straight lines in logarithms would say.
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+
+#include "support/mock_folder.h"
+#include "support/mock_times.h"
+
+using namespace mock_test;
+
+namespace
+{
+
+constexpr size_t kLarge = 512 << 10; // from here on no launch is seen
+
+std::string PathOf(const std::string &machine, const char *file)
+{
+    return STP_FIXTURES "/machines/" + machine + "/" + file;
+}
+
+// Errors in percent.
+struct Errors {
+    std::vector<double> small, large;
+
+    void Add(size_t n_bytes, double us, double want)
+    {
+        (n_bytes < kLarge ? small : large)
+            .push_back(100 * std::fabs(us / want - 1));
+    }
+    static double Quantile(std::vector<double> list, double at)
+    {
+        std::sort(list.begin(), list.end());
+        return list.empty() ? 0 : list[static_cast<size_t>(at * list.size())];
+    }
+    double Quantile(double at) const
+    {
+        std::vector<double> all = small;
+        all.insert(all.end(), large.begin(), large.end());
+        return Quantile(all, at);
+    }
+    void Print(const std::string &machine, const char *what) const
+    {
+        std::printf("%-16s %-28s median %5.2f p95 %5.2f, from 512 KiB on "
+                    "%5.2f and %5.2f, of %zu\n",
+                    machine.c_str(), what, Quantile(.5), Quantile(.95),
+                    Quantile(large, .5), Quantile(large, .95),
+                    small.size() + large.size());
+    }
+};
+
+// A machine, NCCL on it, and the sizes that it has rounds of.
+struct Choices {
+    explicit Choices(const std::string &name) : machine(LoadMachine(name))
+    {
+    }
+
+    mock_run At(int coll, size_t n_bytes) const
+    {
+        const mock_call call = Call(static_cast<ncclFunc_t>(coll), n_bytes);
+        mock_outcome chosen{};
+        EXPECT_EQ(ncclSuccess,
+                  mock_comm_collective(comm.get(), &call, &chosen));
+        return mock_outcome_run(&call, &chosen);
+    }
+    std::vector<size_t> Sizes(int coll) const
+    {
+        std::vector<size_t> sizes(64);
+        sizes.resize(mock_machine_sizes(
+            machine.get(), static_cast<ncclFunc_t>(coll), sizes.data(), 64));
+        return sizes;
+    }
+
+    Machine machine;
+    Nccl nccl = MakeNccl({});
+    Comm comm = MakeComm(nccl, machine);
+};
+
+// The machine without the sizes between the first and the last of which every
+// second one is left, from the second ('odd' false) or third on.
+Machine LoadHalf(const std::string &name, const Choices &choices, bool odd)
+{
+    Folder folder;
+    std::stringstream lines(ReadFile(PathOf(name, "timings.csv")));
+    std::string text;
+
+    for (std::string line; std::getline(lines, line);) {
+        const size_t comma = line.find(',');
+        const int coll = Find(kColls, line.substr(0, comma));
+        bool is_held = false;
+        if (line[0] != '#' && coll >= 0) {
+            const size_t n_bytes = std::stoull(line.substr(comma + 1));
+            const std::vector<size_t> sizes = choices.Sizes(coll);
+            for (size_t i = odd ? 2 : 1; i + 1 < sizes.size(); i += 2)
+                is_held |= sizes[i] == n_bytes;
+        }
+        if (!is_held)
+            text += line + "\n";
+    }
+    for (const char *file : {"machine.csv", "graphs.xml"})
+        folder.Write(file, ReadFile(PathOf(name, file)));
+    folder.Write("timings.csv", text);
+    return LoadFolder(folder.Path());
+}
+
+// Percent: the most that the median and p95 may be, of all and from 512 KiB on.
+struct Bound {
+    const char *machine;
+    double median, p95;
+    double large_median, large_p95;
+};
+
+const Bound kBounds[] = {
+    {"h100_shared", 2.0, 14.3, 1.8, 8.7},
+    {"h100x2", 1.7, 15.3, 1.4, 6.1},
+    {"h100x2_nccl2.30", 2.0, 12.6, 2.3, 12.5},
+    {"h200x2", 1.8, 10.5, 1.3, 10.3},
+    {"h200x4", .8, 4.4, .8, 4.4},
+    {"h200x4_full", 1.5, 7.4, 1.3, 7.4},
+};
+
+class Between : public testing::TestWithParam<Bound>
+{
+};
+
+TEST_P(Between, RecordedSizesTimesComeCloseToWhatWasRecorded)
+{
+    const Bound &bound = GetParam();
+    const Choices choices(bound.machine);
+    Errors errors, straight;
+
+    for (bool odd : {false, true}) {
+        const Machine half = LoadHalf(bound.machine, choices, odd);
+        for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
+            const std::vector<size_t> sizes = choices.Sizes(c);
+            for (size_t i = odd ? 2 : 1; i + 1 < sizes.size(); i += 2) {
+                const mock_run run = choices.At(c, sizes[i]);
+                const double want = Mean(choices.machine, run).us;
+                const mock_time got = Mean(half, run);
+                double log_us[2];
+                EXPECT_EQ(MOCK_TIME_INTERPOLATED, got.source);
+                for (size_t side : {0, 1}) {
+                    mock_run beside = run;
+                    beside.n_bytes = sizes[i - 1 + 2 * side];
+                    log_us[side] = std::log(Mean(choices.machine, beside).us);
+                }
+                const double weight =
+                    std::log(1. * sizes[i] / sizes[i - 1]) /
+                    std::log(1. * sizes[i + 1] / sizes[i - 1]);
+                errors.Add(sizes[i], got.us, want);
+                straight.Add(
+                    sizes[i],
+                    std::exp((1 - weight) * log_us[0] + weight * log_us[1]),
+                    want);
+            }
+        }
+    }
+    straight.Print(bound.machine, "straight lines in logarithms");
+    errors.Print(bound.machine, "mock NCCL");
+    EXPECT_GE(bound.median, errors.Quantile(.5));
+    EXPECT_GE(bound.p95, errors.Quantile(.95));
+    EXPECT_GE(bound.large_median, Errors::Quantile(errors.large, .5));
+    EXPECT_GE(bound.large_p95, Errors::Quantile(errors.large, .95));
+}
+
+// No bound: it says what the recording is worth.
+TEST_P(Between, MeasurementsOfOneArmDifferInOneRecording)
+{
+    const Choices choices(GetParam().machine);
+    std::map<std::pair<int, size_t>, std::pair<double, double>> sums;
+    Errors errors;
+
+    for (const Row &row : ReadCsv(PathOf(GetParam().machine, "timings.csv"))) {
+        const int coll = Find(kColls, row.at("collective"));
+        const size_t n_bytes = std::stoull(row.at("bytes"));
+        const bool is_auto = row.at("algorithm") == "auto";
+        if (row.at("round") == "0" || row.at("channels") != "0")
+            continue;
+        if (!is_auto) {
+            const mock_run run = choices.At(coll, n_bytes);
+            if (Find(kAlgos, row.at("algorithm")) != run.algo ||
+                Find(kProtos, row.at("protocol")) != run.proto)
+                continue;
+        }
+        auto &[auto_us, forced_us] = sums[{coll, n_bytes}];
+        (is_auto ? auto_us : forced_us) += std::stod(row.at("mean_us"));
+    }
+    for (const auto &[key, us] : sums)
+        errors.Add(key.second, us.first, us.second);
+    errors.Print(GetParam().machine, "one arm measured twice");
+    EXPECT_LT(0, errors.Quantile(.5));
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, Between, testing::ValuesIn(kBounds),
+                         [](const auto &bound) {
+                             std::string name = bound.param.machine;
+                             std::replace(name.begin(), name.end(), '.', '_');
+                             return name;
+                         });
+
+// Two machines of four H200s each, of two leases.
+TEST(AnotherLease, IsWhatItIs)
+{
+    const Choices one("h200x4"), other("h200x4_full");
+    Errors errors;
+
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
+        for (size_t n_bytes : one.Sizes(c)) {
+            const mock_run run = one.At(c, n_bytes);
+            errors.Add(n_bytes, Mean(other.machine, run).us,
+                       Mean(one.machine, run).us);
+        }
+    errors.Print("h200x4", "as h200x4_full has it");
+    EXPECT_NEAR(5.2, errors.Quantile(.5), .1);
+    EXPECT_NEAR(23.0, errors.Quantile(.95), .1);
+}
+
+} // namespace
