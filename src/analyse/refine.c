@@ -86,6 +86,33 @@ static bool refine_auto_differs(const struct stp_point *a,
            stp_source_decides(b->source) && !b->single_pass;
 }
 
+/* The roundest number in the middle third between the sizes: the multiple of
+ * the largest power of two steps, and of those the one next to the middle.
+ * Messages of jobs are round, and kernels of symmetric memory are at their best
+ * where whole rounds are.  0: there is none. */
+static uint64_t refine_find_size(uint64_t a, uint64_t b, uint64_t grain)
+{
+    const double third = cbrt((double)b / (double)a);
+    const double first = (double)a * third, last = (double)b / third;
+    const uint64_t middle = stp_size_between(a, b);
+    uint64_t unit = stp_size_step(middle, grain), size = 0;
+
+    for (; unit <= middle; unit *= 2) {
+        const uint64_t below = middle - middle % unit;
+        const bool is_below = (double)below >= first;
+
+        if (is_below && ((double)(below + unit) > last ||
+                         (double)middle * (double)middle <=
+                             (double)below * (double)(below + unit)))
+            size = below;
+        else if ((double)(below + unit) <= last)
+            size = below + unit;
+        else
+            break;
+    }
+    return size;
+}
+
 bool stp_refine_between(const struct stp_point *a, const struct stp_point *b,
                         const struct stp_refine_terms *terms, uint64_t grain,
                         uint64_t *size_ret, struct stp_arms *arms_ret)
@@ -95,14 +122,13 @@ bool stp_refine_between(const struct stp_point *a, const struct stp_point *b,
     const bool differs = at_a == NULL || at_b == NULL
                              ? at_a != at_b
                              : !stp_arm_equal(&at_a->arm, &at_b->arm);
-    uint64_t size = stp_size_between(a->n_bytes, b->n_bytes);
+    const uint64_t size = refine_find_size(a->n_bytes, b->n_bytes, grain);
     double factor = terms->resolution;
 
-    size -= size % stp_size_step(size, grain);
     if (refine_auto_differs(a, b))
         factor = sqrt(factor);
     if ((double)b->n_bytes <= (double)a->n_bytes * factor * STP_REFINE_SLACK ||
-        size <= a->n_bytes || size >= b->n_bytes)
+        size == 0)
         return false;
     if (!differs && !refine_auto_differs(a, b) &&
         !refine_has_open(a, at_a, terms->min_gain) &&

@@ -17,16 +17,16 @@ struct stp_refine_terms {
  * running. */
 #define STP_REFINE_NEAR 1.5
 
-/* Sizes are rounded to whole elements and resolutions to a digit: so much
- * further apart than the resolution is as good. */
-#define STP_REFINE_SLACK 1.02
+/* Sizes are round numbers: so much further apart than the resolution is as
+ * good. */
+#define STP_REFINE_SLACK 1.08
 
 /* Whether something can be learnt between two neighbouring sizes, 'a' the
  * smaller: they are further apart than the resolution, and another arm is
  * decided on at one than at the other, or NCCL's own choice is another, or some
  * arm's interval at either holds 1 + min_gain while it may be the best.  If so
- * *size_ret is halfway between them, a multiple of 'grain', and *arms_ret AUTO
- * and what is in the running at either. */
+ * *size_ret is about halfway between them, a round number and a multiple of
+ * 'grain', and *arms_ret AUTO and what is in the running at either. */
 bool stp_refine_between(const struct stp_point *a, const struct stp_point *b,
                         const struct stp_refine_terms *terms, uint64_t grain,
                         uint64_t *size_ret, struct stp_arms *arms_ret);

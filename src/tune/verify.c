@@ -181,6 +181,7 @@ static enum stp_status verify_try_steps(struct verify *v,
     struct stp_setting settings[STP_MAX_SETTINGS];
     size_t n = 0, n_kept = 0;
     enum stp_status status;
+    bool *decides;
 
     for (size_t i = 0; i < derived->n_rules && !plan->no_iterate; i++) {
         const struct stp_derived_rule *rule = &derived->rules[i];
@@ -193,9 +194,27 @@ static enum stp_status verify_try_steps(struct verify *v,
                                  rule->points[k].n_bytes, settings, &n);
     }
     status = verify_run_settings(v, plan, settings, n, false, true, steps, err);
+    decides = calloc(steps->n_rows + 1, sizeof(*decides));
+    if (decides == NULL)
+        return stp_nomem(err);
+    /* A step decides if all of it does: arms are nothing without AUTO. */
+    for (size_t i = 0; i < steps->n_rows; i++) {
+        const struct stp_measurement *m = &steps->rows[i];
+
+        decides[i] = true;
+        for (size_t k = 0; k < steps->n_rows && decides[i]; k++) {
+            const struct stp_measurement *other = &steps->rows[k];
+
+            decides[i] = other->coll != m->coll ||
+                         other->n_bytes != m->n_bytes ||
+                         other->n_ranks != m->n_ranks ||
+                         stp_source_decides(other->source);
+        }
+    }
     for (size_t i = 0; i < steps->n_rows; i++)
-        if (stp_source_decides(steps->rows[i].source))
+        if (decides[i])
             steps->rows[n_kept++] = steps->rows[i];
+    free(decides);
     steps->n_rows = n_kept;
     return status;
 }

@@ -180,7 +180,7 @@ TEST(Refine, JudgesArmsOfTunersByEachOther)
     ASSERT_TRUE(p.Between(1.4));
     stp_refine_contenders(&p.a, 1, &contenders);
 
-    EXPECT_EQ(2000u, p.size);
+    EXPECT_EQ(2048u, p.size);
     EXPECT_THAT(Names(p.arms), ElementsAre("auto", "ring/ll128", "ring/simple"))
         << "tree/ll takes 2.6 times as long as the best, ring/simple 1.43";
     EXPECT_THAT(Names(contenders), Contains("ring/ll128"));
@@ -197,7 +197,13 @@ TEST(Refine, MeasuresBetweenTwoSizesWhatMayBeDecided)
     } cases[] = {
         {"to the grain", [](Data &d) {
              d.AddAuto(64).AddGain(64, kRingLl128, 1.3).AddAuto(128).AddGain(128, kRingLl128, 0.9);
-         }, 1.4, 8, 88},
+         }, 1.4, 8, 96},
+        {"a whole round of 32 CTAs of 4 ranks", [](Data &d) {
+             d.AddAuto(2 * kMiB).AddGain(2 * kMiB, kRingLl128, 1.3).AddAuto(4 * kMiB).AddGain(4 * kMiB, kRingLl128, 0.9);
+         }, 1.4, 16, 3 * kMiB},
+        {"a size of three ranks", [](Data &d) {
+             d.AddAuto(3000).AddGain(3000, kRingLl128, 1.3).AddAuto(6000).AddGain(6000, kRingLl128, 0.9);
+         }, 1.4, 12, 4608},
         {"nothing fits between", [](Data &d) {
              d.AddAuto(64).AddGain(64, kRingLl128, 1.3).AddAuto(128).AddGain(128, kRingLl128, 0.9);
          }, 1.4, 64, 0},
@@ -216,7 +222,7 @@ TEST(Refine, MeasuresBetweenTwoSizesWhatMayBeDecided)
              d.AddAuto(1000).AddGain(1000, kTreeLl, 0.9).AddAuto(1300).AddGain(1300, kTreeLl, 0.9);
              for (size_t i = 6; i < 12; i++)
                  d.data.rows[i].ran_proto = NCCL_PROTO_LL;
-         }, 1.4, 4, 1140},
+         }, 1.4, 4, 1152},
         {"and no closer", [](Data &d) {
              d.AddAuto(1000).AddGain(1000, kTreeLl, 0.9).AddAuto(1300).AddGain(1300, kTreeLl, 0.9);
              for (size_t i = 6; i < 12; i++)
