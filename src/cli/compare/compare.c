@@ -1,5 +1,6 @@
 /* compare.c - `steptune compare` */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
+#include <math.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -252,6 +253,18 @@ static int compare_choose_port(struct stp_compare_session *s)
     return status;
 }
 
+/* Says how long the runs take, if that is longer than a minute: before the
+ * first one what they may, after it what they would if all are like it. */
+static void compare_estimate(const struct stp_compare_session *s, unsigned n,
+                             double run_s, const char *how)
+{
+    const double all_s = n * run_s;
+
+    if (s->world->rank == 0 && all_s > 60)
+        stp_complain("%u runs of %u arms, %s %.0f s each: %.0f minutes", n,
+                     s->arms->n, how, run_s, ceil(all_s / 60));
+}
+
 static int compare_run_rounds(struct stp_compare_session *s)
 {
     const unsigned n_places = 2 * s->arms->n;
@@ -265,6 +278,7 @@ static int compare_run_rounds(struct stp_compare_session *s)
         if (s->runs.runs[i].round >= first)
             first = s->runs.runs[i].round + 1;
     status = compare_agree(s, STP_EXIT_OK, &first);
+    compare_estimate(s, n, s->o->limit_s, "at most");
     for (unsigned i = 0; i < n && status == STP_EXIT_OK && s->signal == 0;
          i++) {
         if (s->world->rank == 0)
@@ -274,6 +288,9 @@ static int compare_run_rounds(struct stp_compare_session *s)
             status = stp_compare_run(s, first + i / n_places, i % n_places);
         if (status == STP_EXIT_OK)
             status = compare_agree(s, status, &(unsigned){0});
+        if (i == 0 && s->o->limit_s == 0 && status == STP_EXIT_OK)
+            compare_estimate(s, n, s->run.wall_s,
+                             "if all take as long as the first");
         if (status == STP_EXIT_OK && s->signal == 0 && s->o->output != NULL &&
             compare_name_file(s, path) &&
             stp_job_runs_save(path, &s->runs, &err) != STP_OK)

@@ -28,6 +28,7 @@ struct tune_options {
     char plugin[STP_CLI_PATH]; /* of the plan */
     unsigned limit_s;          /* of the job; 0: none */
     double until;              /* likewise, the bound that ends it */
+    unsigned runs;             /* further ones of the job */
     bool resume;
     struct stp_arguments command; /* the job; none: a machine is tuned */
 };
@@ -81,6 +82,11 @@ static const struct stp_option job_table[] = {
      .help =
          "Stop the job, too, once it is known that no other arms shorten it "
          "by more than this, such as 1%"},
+    {"runs", 0, "N", stp_option_count, AT(runs), .min = 8, .max = 10000,
+     .help = "Then run it up to N times more, to compare NCCL alone with the "
+             "policy and with what cannot change while a process runs: staged "
+             "collectives (by FILE.stage, if that is there), more CTAs, no "
+             "NVLS; with few runs only the first of these"},
     {"resume", 0, NULL, stp_option_flag, AT(resume),
      .help = "Add to what earlier runs of the job found out, which is beside "
              "the policy"},
@@ -390,17 +396,21 @@ int stp_cmd_tune(int argc, char **argv)
     int exit_status;
 
     stp_options_read(&tune_line, argc, argv, &o);
-    if (o.command.n > 0)
-        return stp_tune_job(&(const struct stp_tune_job){
+    if (o.command.n > 0) {
+        const struct stp_tune_job job = {
             .argv = o.command.v,
             .output = o.output,
             .limit_s = o.limit_s,
             .until = o.until,
+            .runs = o.runs,
             .resume = o.resume,
             .portable = o.derive.portable,
             .same_bits = o.derive.bits == STP_BITS_SAME,
             .json = o.machine.json,
-        });
+        };
+
+        return stp_tune_job(&job);
+    }
     o.plan.min_gain = o.derive.min_gain;
     o.plan.portable = o.derive.portable;
     o.plan.same_bits = o.derive.bits == STP_BITS_SAME;

@@ -27,6 +27,8 @@ struct job_run {
     char plugin[STP_CLI_PATH];      /* that learns */
     char journal[STP_CLI_PATH];     /* of all runs, beside the policy */
     off_t journal_from;             /* bytes of earlier runs */
+    char output[STP_CLI_PATH];      /* what a job prints that is to be ended */
+    FILE *echo;                     /* of it, as far as it was shown; or NULL */
     char folder[STP_CLI_PATH];      /* temporary */
     char evidence[STP_CLI_PATH];    /* in it, of earlier runs */
     char learned[STP_CLI_PATH];     /* in it, as the plugin writes it */
@@ -62,6 +64,9 @@ static int job_name_files(struct job_run *run)
     snprintf(folder, sizeof(folder), "%s", run->journal);
     n = snprintf(run->journal, sizeof(run->journal), "%s/%s.journal.csv",
                  folder, slash != NULL ? slash + 1 : output);
+    if (n >= 0 && n < STP_PATH_SIZE)
+        n = snprintf(run->output, sizeof(run->output), "%s/%s.job.txt", folder,
+                     slash != NULL ? slash + 1 : output);
     if (n < 0 || n >= STP_PATH_SIZE)
         return stp_complain("-o: the path is too long");
     if (!stp_make_temporary("steptune-tune", run->folder))
@@ -130,6 +135,22 @@ static int job_begin_journal(struct job_run *run)
     return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
 }
 
+/* Shows what the job has printed since the last time. */
+static void job_echo(struct job_run *run)
+{
+    char text[4096];
+    size_t n;
+
+    if (run->echo == NULL)
+        run->echo = fopen(run->output, "re");
+    while (run->echo != NULL &&
+           (n = fread(text, 1, sizeof(text), run->echo)) > 0)
+        fwrite(text, 1, n, stdout);
+    if (run->echo != NULL)
+        clearerr(run->echo);
+    fflush(stdout);
+}
+
 /* Whether arms may gain more than --until says, or those that won have not been
  * compared together. */
 static bool job_goes_on(void *user)
@@ -137,6 +158,9 @@ static bool job_goes_on(void *user)
     struct job_run *run = user;
     struct stp_learning now;
 
+    job_echo(run);
+    if (!(run->job->until > 0))
+        return true;
     if (job_load(run, run->journal_from, &now, NULL) != STP_OK)
         return true; /* a line is being written */
     run->is_settled = stp_bounds_of_all(&now) <= run->job->until &&
@@ -145,8 +169,11 @@ static bool job_goes_on(void *user)
     return !run->is_settled;
 }
 
+/* A job that is to be ended prints into a file, which is shown meanwhile: its
+ * last words are those of a launcher whose processes are killed. */
 static int job_run(struct job_run *run)
 {
+    const bool is_ended = run->job->limit_s > 0 || run->job->until > 0;
     const struct stp_job_variable variables[] = {
         {"NCCL_TUNER_PLUGIN", run->plugin},
         {"NCCL_PROFILER_PLUGIN", run->plugin},
@@ -167,13 +194,18 @@ static int job_run(struct job_run *run)
         .argv = run->job->argv,
         .variables = variables,
         .n_variables = sizeof(variables) / sizeof(variables[0]),
+        .output = is_ended ? run->output : NULL,
         .limit_s = run->job->limit_s,
-        .goes_on = run->job->until > 0 ? job_goes_on : NULL,
+        .goes_on = is_ended ? job_goes_on : NULL,
         .user = run,
     };
     struct stp_error err;
     enum stp_status status = stp_job_run(&job, &run->end, &err);
 
+    if (is_ended && !run->end.is_limited)
+        job_echo(run);
+    if (run->echo != NULL)
+        fclose(run->echo);
     if (status == STP_OK)
         return STP_EXIT_OK;
     stp_complain_error(NULL, &err);
@@ -229,8 +261,8 @@ static void job_print_end(const struct job_run *run, FILE *fp)
 {
     fprintf(fp, "The job ran for %.1f s", run->end.wall_s);
     if (run->end.is_limited)
-        fprintf(fp, ", until %s ended it",
-                run->is_settled ? "--until" : "--for");
+        fprintf(fp, ", until %s ended it; what it printed is in %s.job.txt",
+                run->is_settled ? "--until" : "--for", run->job->output);
     else if (run->end.signal != 0)
         fprintf(fp, ", until signal %d ended it", run->end.signal);
     else if (run->end.status != 0)
@@ -342,5 +374,7 @@ int stp_tune_job(const struct stp_tune_job *job)
     if (run.folder[0] != '\0')
         stp_remove_temporary(run.folder);
     stp_lock_release(&lock);
-    return exit_status;
+    return job->runs > 0 && run.end.signal == 0
+               ? stp_tune_runs(job, exit_status == STP_EXIT_OK)
+               : exit_status;
 }

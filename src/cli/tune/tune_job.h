@@ -8,6 +8,7 @@ struct stp_tune_job {
     const char *output; /* the policy's file */
     unsigned limit_s;   /* after which the job is stopped; 0: never */
     double until;   /* stops it, too, once arms can gain no more; 0: never */
+    unsigned runs;  /* further ones, that are compared; 0: none */
     bool resume;    /* adds to the journal of earlier runs */
     bool portable;  /* a policy with NVIDIA's columns only */
     bool same_bits; /* sums keep the bits of NCCL's own choice */
@@ -16,3 +17,9 @@ struct stp_tune_job {
 
 /* Runs the job and writes the policy; returns the exit status. */
 int stp_tune_job(const struct stp_tune_job *job);
+
+/* Runs the job up to 'runs' times more, as `steptune compare` does: NCCL alone,
+ * and what cannot change within a process, staged collectives where there is a
+ * policy of them beside the output, the policy if the job has just learned it,
+ * and variables of NCCL.  Returns the exit status. */
+int stp_tune_runs(const struct stp_tune_job *job, bool has_learned);

@@ -24,10 +24,24 @@ static const struct {
 struct comparison {
     const struct stp_job_runs *runs;
     struct stp_job_arm arms[STP_JOB_ARMS];
+    unsigned order[STP_JOB_ARMS]; /* the baseline, then the best first */
     size_t n_rounds;
     enum stp_job_measure measure;
     const char *why; /* steps are not compared; NULL: they are */
 };
+
+static void comparison_sort(struct comparison *c)
+{
+    for (unsigned i = 0; i < c->runs->n_arms; i++) {
+        unsigned at = i;
+
+        for (; at > 1 &&
+               c->arms[c->order[at - 1]].gain.gain < c->arms[i].gain.gain;
+             at--)
+            c->order[at] = c->order[at - 1];
+        c->order[at] = i;
+    }
+}
 
 static const char *comparison_verdict(const struct comparison *c, unsigned arm)
 {
@@ -101,7 +115,8 @@ static enum stp_status comparison_print_table(const struct comparison *c,
         stp_table_count(&t, "complete_rounds", NULL, c->n_rounds);
     }
     stp_table_rows(&t, "arms");
-    for (unsigned i = 0; i < runs->n_arms && c->n_rounds > 0; i++) {
+    for (unsigned k = 0; k < runs->n_arms && c->n_rounds > 0; k++) {
+        const unsigned i = c->order[k];
         const struct stp_job_arm *arm = &c->arms[i];
 
         stp_table_row(&t);
@@ -140,6 +155,7 @@ enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
         c.measure = STP_JOB_WALL;
     status = stp_job_runs_sum(runs->runs, runs->n, c.measure, runs->n_arms,
                               c.arms, &c.n_rounds, err);
+    comparison_sort(&c);
     if (status == STP_OK && (c.n_rounds > 0 || is_json))
         status = comparison_print_table(&c, is_json, fp, err);
     if (status != STP_OK || is_json)
@@ -148,7 +164,8 @@ enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
         fprintf(fp, "No round is complete: nothing is compared.\n");
         return STP_OK;
     }
-    for (unsigned i = 1; i < runs->n_arms; i++) {
+    for (unsigned k = 1; k < runs->n_arms; k++) {
+        const unsigned i = c.order[k];
         const char *label = c.runs->labels[i];
         const char *baseline = c.runs->labels[0];
         const struct stp_gain *gain = &c.arms[i].gain;
@@ -175,7 +192,7 @@ enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
                 comparison_verdict(&c, i));
     }
     for (unsigned i = 1; i < runs->n_arms; i++)
-        comparison_print_loss_change(&c, i, fp);
+        comparison_print_loss_change(&c, c.order[i], fp);
 
     const struct stp_job_run *run = &c.runs->runs[0];
 
