@@ -723,6 +723,8 @@ void stp_bandit_block(struct stp_bandit *bandit, const struct stp_block *block,
         if (!stp_bandit_is_disturbed(bandit, block))
             stp_bandit_add_gain(bandit, arm, block->gain);
     }
+    if (bandit->rules.n_passes > 0)
+        return;
     if (!slot->is_settled)
         stp_bandit_judge(bandit, slot, n_calls);
     else if (slot->is_retesting && block->is_last)
@@ -749,6 +751,40 @@ void stp_bandit_recall(struct stp_bandit *bandit, unsigned key,
     if (known == NULL || known->n != 0)
         return;
     stp_bandit_set_gains(known, n, log_gain, log_ss);
+}
+
+/* ---- a schedule's trials ---- */
+
+void stp_bandit_rule_out(struct stp_bandit *bandit, unsigned key, unsigned arm)
+{
+    struct stp_bandit_slot *slot = bandit_slot_with(bandit, key, arm);
+
+    if (slot != NULL)
+        slot->arms[arm].is_out = slot->arms[arm].is_banned = true;
+}
+
+struct stp_bandit_plan stp_bandit_get_plan(const struct stp_bandit *bandit)
+{
+    struct stp_bandit_plan plan = {0};
+
+    for (unsigned k = 0; k < bandit->n_keys; k++) {
+        const struct stp_bandit_slot *slot = bandit->keys[k];
+        unsigned n = 0;
+
+        for (unsigned i = 1;
+             slot != NULL && slot->share > 0 && i < slot->n_arms; i++) {
+            const double ratio = slot->arms[i].ratio;
+
+            if (slot->arms[i].is_banned)
+                continue;
+            n += bandit->rules.n_passes;
+            plan.loss_us += bandit->rules.n_passes * slot->share *
+                            slot->own_us * fmax(ratio - 1, 0);
+        }
+        plan.n_trials += n;
+        plan.n_most = n > plan.n_most ? n : plan.n_most;
+    }
+    return plan;
 }
 
 /* ---- results ---- */

@@ -76,8 +76,11 @@ struct stp_bandit_rules {
                                 choice, for a fifth of the budget; 8; 0: never;
                                 HALVING only */
     double confirm_us;       /* at least, of a window for that; 300000 */
-    bool persists; /* where noise hid small gains, searches on; HALVING
-                      only */
+    bool persists;     /* where noise hid small gains, searches on; HALVING
+                          only */
+    unsigned n_passes; /* trials of an arm by a schedule, in which nothing is
+                          decided before stp_bandit_conclude(); 0: as they are
+                          wanted; HALVING only */
     uint64_t seed;
     /* Arms of every key beside NCCL's own; n_arms 0: every pair that the cost
      * table allows, and once one of these has settled its channel counts. */
@@ -190,6 +193,22 @@ void stp_bandit_set_noise(struct stp_bandit *bandit, double noise);
  * complete does nothing but end its trial, if it is the last. */
 void stp_bandit_block(struct stp_bandit *bandit, const struct stp_block *block,
                       uint64_t n_calls);
+
+/* An arm that a schedule does not try: it is out. */
+void stp_bandit_rule_out(struct stp_bandit *bandit, unsigned key, unsigned arm);
+
+/* The trials that a schedule has to make of the keys of a window. */
+struct stp_bandit_plan {
+    unsigned n_trials; /* of an arm of a key */
+    unsigned n_most;   /* of one key */
+    double loss_us;    /* of a window that all of them share, by NCCL's cost
+                          table: modelled */
+};
+struct stp_bandit_plan stp_bandit_get_plan(const struct stp_bandit *bandit);
+
+/* The schedule is through, or the job ends: each key of which an arm was tried
+ * settles, with the arm that is better than all others beyond doubt. */
+void stp_bandit_conclude(struct stp_bandit *bandit);
 
 /* ---- results ---- */
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/learn/headroom.h"
+#include "core/learn/schedule.h"
 #include "core/text.h"
 
 enum {
@@ -24,6 +25,9 @@ enum learner_phase {
     SAMPLE, /* times, to choose a window */
     TRY,
 };
+
+/* The noise of a block by a schedule, until its first blocks are known. */
+static const double unknown_noise = 0.05;
 
 /* One key. */
 struct learner_key {
@@ -56,6 +60,7 @@ struct stp_learner {
     uint64_t broken_at; /* calls at the last check that failed */
     unsigned n_broken;
     bool is_alone; /* reported so */
+    bool is_ended; /* the schedule is, and what it tells was not reported */
 
     unsigned set_reported;        /* the last report of a set; 0: none was */
     struct stp_proposal proposed; /* last */
@@ -89,6 +94,7 @@ static const char *const kinds[STP_N_LEARN_KINDS] = {
     [STP_LEARN_BUSY] = "busy",
     [STP_LEARN_HOST] = "host",
     [STP_LEARN_BOUND] = "bound",
+    [STP_LEARN_PLAN] = "plan",
     [STP_LEARN_GRAPHS] = "graphs",
 };
 
@@ -108,6 +114,11 @@ const char *stp_learn_kind_name(enum stp_learn_kind kind)
 }
 
 /* ---- opening ---- */
+
+static bool learner_is_scheduled(const struct stp_learner *l)
+{
+    return l->rules.bandit.n_passes > 0;
+}
 
 static bool learner_is_by_file(const struct stp_learner *l)
 {
@@ -244,11 +255,32 @@ static void learner_find_again(struct stp_learner *l)
         l->find_wait *= 2;
 }
 
-static void learner_find(struct stp_learner *l)
+static void learner_begin_samples(struct stp_learner *l)
 {
     /* The history must still hold the sampled calls when their times have
      * arrived, or it cannot tell whether they repeat. */
     const size_t most_samples = STP_HISTORY_CALLS - 2 * LATE_CALLS;
+
+    l->n_samples = SAMPLE_SEQUENCES * l->sequence;
+    if (l->n_samples < SAMPLE_CALLS)
+        l->n_samples = SAMPLE_CALLS;
+    if (l->n_samples > most_samples)
+        l->n_samples = most_samples;
+    free(l->begin_ns);
+    l->begin_ns = calloc(2 * l->n_samples, sizeof(*l->begin_ns));
+    if (l->begin_ns == NULL) {
+        learner_find_again(l);
+        return;
+    }
+    l->end_ns = l->begin_ns + l->n_samples;
+    stp_delays_restart(&l->delays);
+    /* NCCL may have asked the profiler about the next calls already. */
+    l->sample_from = learner_calls(l) + STP_TRIAL_LEAD;
+    l->phase = SAMPLE;
+}
+
+static void learner_find(struct stp_learner *l)
+{
     uint8_t keys[STP_HISTORY_CALLS / 2];
     uint64_t n_calls = learner_calls(l);
     size_t n = n_calls < sizeof(keys) ? (size_t)n_calls : sizeof(keys);
@@ -268,22 +300,7 @@ static void learner_find(struct stp_learner *l)
         }
         return;
     }
-    l->n_samples = SAMPLE_SEQUENCES * l->sequence;
-    if (l->n_samples < SAMPLE_CALLS)
-        l->n_samples = SAMPLE_CALLS;
-    if (l->n_samples > most_samples)
-        l->n_samples = most_samples;
-    free(l->begin_ns);
-    l->begin_ns = calloc(2 * l->n_samples, sizeof(*l->begin_ns));
-    if (l->begin_ns == NULL) {
-        learner_find_again(l);
-        return;
-    }
-    l->end_ns = l->begin_ns + l->n_samples;
-    stp_delays_restart(&l->delays);
-    /* NCCL may have asked the profiler about the next calls already. */
-    l->sample_from = n_calls + STP_TRIAL_LEAD;
-    l->phase = SAMPLE;
+    learner_begin_samples(l);
 }
 
 /* ---- the window ---- */
@@ -333,14 +350,69 @@ static void learner_tell_headroom(struct stp_learner *l, const uint8_t *keys)
                                                    .value = at_once});
 }
 
+/* Hands the window to the bandit, as calls of each key. */
+static void learner_set_window(struct stp_learner *l)
+{
+    const unsigned n_sequences = (unsigned)(l->window.n_calls / l->sequence);
+    unsigned shares[STP_BANDIT_KEYS];
+
+    for (unsigned k = 0; k < STP_BANDIT_KEYS; k++)
+        shares[k] = l->shares[k] * n_sequences;
+    stp_bandit_set_window(l->bandit, shares, l->window.n_calls);
+}
+
+/* Reports what the schedule is expected to cost, at the pace of the samples. */
+static void learner_tell_plan(const struct stp_learner *l)
+{
+    const struct stp_bandit_plan plan = stp_bandit_get_plan(l->bandit);
+    const unsigned n_windows = STP_TRIAL_BLOCKS * STP_BLOCK_WINDOWS;
+    unsigned n_rounds = (plan.n_trials - 1) / STP_SCHEDULE_MATES + 1;
+    size_t first = 0, last = l->n_samples - 1;
+    double us;
+
+    while (first < last && l->begin_ns[first] == 0)
+        first++;
+    while (first < last && l->begin_ns[last] == 0)
+        last--;
+    if (plan.n_trials == 0 || l->begin_ns[last] <= l->begin_ns[first])
+        return;
+    if (n_rounds < plan.n_most)
+        n_rounds = plan.n_most;
+    us = (double)(l->begin_ns[last] - l->begin_ns[first]) / 1e3 /
+         (double)(last - first) * l->window.n_calls * n_windows * n_rounds;
+    learner_report(l, (struct stp_learn_event){
+                          .kind = STP_LEARN_PLAN,
+                          .key = -1,
+                          .value = us,
+                          .gain = us / (us + plan.loss_us * n_windows / 2)});
+}
+
+/* Ends the samples of a schedule, which has its window. */
+static void learner_end_scheduled_sample(struct stp_learner *l)
+{
+    uint8_t keys[STP_HISTORY_CALLS];
+    struct stp_window_choice choice;
+
+    if (l->begin_ns[l->n_samples - 1] == 0 &&
+        learner_calls(l) <= l->sample_from + l->n_samples + LATE_CALLS)
+        return;
+    l->phase = TRY;
+    if (!stp_history_copy(l->history, l->sample_from, l->n_samples, keys) ||
+        !stp_sequence_holds(keys, l->n_samples, l->sequence))
+        return;
+    if (stp_windows_choose(l->begin_ns, l->n_samples, l->window.n_calls,
+                           &choice))
+        stp_bandit_set_noise(l->bandit, choice.noise);
+    learner_tell_headroom(l, keys);
+    learner_tell_plan(l);
+}
+
 /* Finds a window to propose; false if there is none yet, calls do not repeat,
  * or no times arrive. */
 static bool learner_end_sample(struct stp_learner *l,
                                struct stp_proposal *proposal_ret)
 {
     uint8_t keys[STP_HISTORY_CALLS];
-    unsigned shares[STP_BANDIT_KEYS];
-    unsigned n_sequences;
 
     /* The last sample's time must have arrived, or be overdue. */
     if (l->begin_ns[l->n_samples - 1] == 0 &&
@@ -359,10 +431,7 @@ static bool learner_end_sample(struct stp_learner *l,
         learner_find_again(l);
         return false;
     }
-    n_sequences = (unsigned)(l->window.n_calls / l->sequence);
-    for (unsigned k = 0; k < STP_BANDIT_KEYS; k++)
-        shares[k] = l->shares[k] * n_sequences;
-    stp_bandit_set_window(l->bandit, shares, l->window.n_calls);
+    learner_set_window(l);
     stp_bandit_set_noise(l->bandit, l->window.noise);
     learner_tell_headroom(l, keys);
     l->phase = TRY;
@@ -428,7 +497,8 @@ static void learner_take_blocks(struct stp_learner *l)
         /* A block counts only if its windows made the same calls; the windows
          * of a set are longer than the history, which cannot check them. */
         block.is_complete &=
-            is_set
+            learner_is_scheduled(l) ? true
+            : is_set
                 ? l->broken_at <= block.first_call
                 : n <= sizeof(keys) &&
                       stp_history_copy(l->history, block.first_call, n, keys) &&
@@ -485,6 +555,14 @@ void stp_learner_note(struct stp_learner *learner, const struct stp_note *note)
         return;
     }
     l->is_waiting = false;
+    if (note->kind == STP_NOTE_WINDOW && learner_is_scheduled(l)) {
+        l->sequence = note->sequence;
+        l->window.n_calls = note->n_calls;
+        learner_count_shares(l, note->call - note->sequence, l->shares);
+        learner_set_window(l);
+        stp_bandit_set_noise(l->bandit, unknown_noise);
+        learner_begin_samples(l);
+    }
     if (note->kind == STP_NOTE_WINDOW) {
         learner_report(l, (struct stp_learn_event){.kind = STP_LEARN_WINDOW,
                                                    .key = -1,
@@ -498,6 +576,7 @@ void stp_learner_note(struct stp_learner *learner, const struct stp_note *note)
                            : l->keys[note->key].in_force,
             .n_blocks = note->n_blocks,
             .n_calls = note->n_calls,
+            .pattern = note->pattern,
             .first_call = note->call,
             .is_twofold = is_set};
 
@@ -505,6 +584,10 @@ void stp_learner_note(struct stp_learner *learner, const struct stp_note *note)
             learner_report_arm(l, STP_LEARN_TRIAL, note->key, note->arm,
                                (double)stp_trial_windows(&trial) *
                                    note->n_calls);
+    } else if (note->kind == STP_NOTE_BROKE) {
+        stp_windows_break(l->windows, note->call);
+    } else if (note->kind == STP_NOTE_ENDED) {
+        l->is_ended = true;
     } else if (note->kind == STP_NOTE_SET && note->key < STP_BANDIT_KEYS) {
         stp_bandit_began(l->bandit, &now);
         if (l->keys[note->key].in_force != note->arm)
@@ -607,17 +690,47 @@ static bool learner_want(struct stp_learner *l, struct stp_proposal *p)
            learner_want_long_epochs(l, p);
 }
 
+void stp_learner_rule_out(struct stp_learner *learner, unsigned key,
+                          unsigned arm)
+{
+    stp_bandit_rule_out(learner->bandit, key, arm);
+}
+
+void stp_learner_conclude(struct stp_learner *learner)
+{
+    struct stp_learner *l = learner;
+
+    learner_take_blocks(l);
+    l->is_ended = false;
+    stp_bandit_conclude(l->bandit);
+    for (unsigned k = 0; k < STP_BANDIT_KEYS; k++) {
+        const unsigned best = stp_bandit_get_key(l->bandit, k).best;
+
+        /* it is in force from the next run on */
+        if (best != 0 && !l->keys[k].was_settled)
+            learner_report_arm(l, STP_LEARN_INCUMBENT, k, best, 0);
+    }
+    learner_report_results(l);
+}
+
 bool stp_learner_wants(struct stp_learner *learner, bool may_propose,
                        struct stp_proposal *proposal_ret)
 {
     struct stp_learner *l = learner;
     struct stp_bandit_want want;
 
-    if (l->phase == TRY)
+    if (l->phase == TRY && !learner_is_scheduled(l))
         learner_check_sequence(l);
     if (!learner_is_by_file(l))
         learner_take_blocks(l);
     learner_report_results(l);
+    if (learner_is_scheduled(l)) {
+        if (l->phase == SAMPLE)
+            learner_end_scheduled_sample(l);
+        if (l->is_ended && stp_windows_pending(l->windows) == 0)
+            stp_learner_conclude(l);
+        return false;
+    }
     if (l->is_waiting || !may_propose || !learner_want(l, proposal_ret))
         return false;
     l->is_waiting = true;

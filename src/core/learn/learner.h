@@ -15,6 +15,10 @@
  * force, and others bring times (ring.h).  The host may be far ahead of the
  * GPU: notes of times arrive late, but in the order of calls.
  *
+ * By a schedule (schedule.h) the learner proposes nothing: notes say which
+ * sequence was found and which trials begin.  It times some calls, takes the
+ * blocks, and decides in the end what is in force from the next run on.
+ *
  * Pure: no clock, no environment, no I/O.  One thread at a time. */
 #pragma once
 
@@ -61,6 +65,9 @@ enum stp_learn_kind {
                             as the host had launched them */
     STP_LEARN_BOUND,     /* of the arms tried, 'value' in number, this one may
                             gain most: not more than gain_high (95 percent) */
+    STP_LEARN_PLAN,      /* a schedule lasts 'value' us at the pace that was
+                            measured; while it tries arms, steps are expected
+                            to be 'gain' times as fast, by NCCL's cost table */
     STP_LEARN_GRAPHS,    /* collectives are captured into CUDA graphs; of the
                             plugin */
     STP_N_LEARN_KINDS,
@@ -121,6 +128,14 @@ void stp_learner_refuse(struct stp_learner *learner);
 /* Whether all calls are to be timed, or only those that begin windows. The
  * first calls are timed, too, which tells whether the profiler works. */
 bool stp_learner_is_sampling(const struct stp_learner *learner);
+
+/* Takes what is measured so far for all that there will be of a schedule, and
+ * reports its verdicts. */
+void stp_learner_conclude(struct stp_learner *learner);
+
+/* Rules out an arm that the schedule does not try; before its first note. */
+void stp_learner_rule_out(struct stp_learner *learner, unsigned key,
+                          unsigned arm);
 
 /* The bandit, for results. */
 const struct stp_bandit *stp_learner_bandit(const struct stp_learner *learner);

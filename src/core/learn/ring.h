@@ -13,7 +13,10 @@ enum stp_note_kind {
     STP_NOTE_SET,    /* 'arm' of 'key' is in force from 'call' on */
     STP_NOTE_TRIAL,  /* 'arm' of 'key', or of all keys, takes turns with the
                         incumbent from 'call' on, in 'n_blocks' blocks */
-    STP_NOTE_WINDOW, /* windows have 'n_calls' calls */
+    STP_NOTE_WINDOW, /* windows have 'n_calls' calls; of a schedule, whose calls
+                        repeat a 'sequence' up to 'call' */
+    STP_NOTE_BROKE,  /* 'call' was not the sequence's */
+    STP_NOTE_ENDED,  /* the schedule is through */
     STP_NOTE_TIME,   /* 'call', of 'key' with 'arm', began on the GPU at t_ns */
     STP_NOTE_END,    /* 'call' ended on the GPU at t_ns */
 };
@@ -26,8 +29,10 @@ struct stp_note {
         uint8_t n_blocks;
         uint8_t n_channels; /* of STP_NOTE_TIME */
     };
-    uint32_t n_calls; /* of STP_NOTE_TRIAL, too */
-    uint64_t call;    /* number */
+    uint8_t pattern;   /* of STP_NOTE_TRIAL: struct stp_trial's */
+    uint16_t sequence; /* calls */
+    uint32_t n_calls;  /* of STP_NOTE_TRIAL, too */
+    uint64_t call;     /* number */
     uint64_t t_ns;
     uint64_t host_ns; /* of STP_NOTE_TIME: the launch, by the host's clock; 0:
                          not known */

@@ -3,7 +3,9 @@
  * A trial is blocks of four windows of equal work: the arm runs in two of them,
  * the incumbent in the other two, in the order ABBA or BAAB.  A linear drift
  * cancels in either; which of the two it is looks random, so that nothing else
- * that repeats with the calls favours an arm.
+ * that repeats with the calls favours an arm.  Trials of several keys may share
+ * their windows: from block to block each is turned around in a pattern of its
+ * own, and over 8 blocks any two patterns are orthogonal.
  *
  * A GPU at its power limit runs at a lower clock when steps are shorter, and
  * takes some 100 ms to find it: on 2 x H200 an arm made windows of 2 to 24 ms
@@ -32,6 +34,7 @@ struct stp_trial {
     unsigned base; /* the incumbent: an arm, or of all keys the set's number */
     unsigned n_blocks;
     unsigned n_calls;    /* of a window */
+    unsigned pattern;    /* below STP_TRIAL_BLOCKS; 0 of a trial alone */
     uint64_t first_call; /* calls of the communicator before its first window */
     bool is_twofold;     /* two windows in place of each: the second counts */
 };
@@ -44,11 +47,16 @@ static inline unsigned stp_trial_turn(const struct stp_trial *trial)
 
 /* Whether the arm runs in the window, from 0, and not the incumbent; of a
  * twofold trial, in both windows with this number. */
-static inline bool stp_trial_is_arm(uint64_t first_call, unsigned window)
+static inline bool stp_trial_is_arm(uint64_t first_call, unsigned pattern,
+                                    unsigned window)
 {
-    bool is_inner = ((window + 1) & 2) != 0;
+    const unsigned block = window / STP_BLOCK_WINDOWS;
+    const unsigned is_inner = (window + 1) >> 1 & 1;
+    const unsigned is_turned = (unsigned)stp_hash(first_call, block) & 1;
 
-    return is_inner != ((stp_hash(first_call, window >> 2) & 1) != 0);
+    return ((is_inner ^ is_turned ^
+             (unsigned)__builtin_popcount(pattern & block)) &
+            1) != 0;
 }
 
 /* Windows of a trial. */

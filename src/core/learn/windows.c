@@ -2,11 +2,13 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/stats.h"
 
 enum {
     N_TIMES = STP_TRIAL_BLOCKS * STP_BLOCK_WINDOWS + 1, /* of a trial */
+    SPARE_BLOCKS = 2,  /* beside as many as trials that share them */
     LEAST_BLOCKS = 6,  /* by which the noise of a window's length is known */
     MOST_BLOCKS = 256, /* that are looked at */
 };
@@ -15,9 +17,17 @@ enum {
  * a share of the time between trials. */
 static const double window_cost_us = 500;
 
+/* A block of trials that share it is left out where two windows that ran alike
+ * differ by so many medians, and by this logarithm. */
+static const double disturbed_spreads = 6;
+static const double least_spread = 0.01;
+
 struct pending {
     struct stp_trial trial;
     unsigned next_block;
+    unsigned broken; /* a bit a block */
+    bool is_shared;  /* its gains are known, as others share its windows */
+    double gains[STP_TRIAL_BLOCKS];
     uint64_t begin_ns[N_TIMES]; /* of windows, and of what follows the last; 0:
                                    not known */
 };
@@ -43,6 +53,11 @@ void stp_windows_free(struct stp_windows *windows)
 size_t stp_windows_pending(const struct stp_windows *windows)
 {
     return windows->n;
+}
+
+static uint64_t block_calls(const struct stp_trial *trial)
+{
+    return (uint64_t)STP_BLOCK_WINDOWS * stp_trial_turn(trial) * trial->n_calls;
 }
 
 static struct pending *windows_at(struct stp_windows *w, size_t i)
@@ -74,6 +89,18 @@ void stp_windows_time(struct stp_windows *windows, uint64_t call, uint64_t ns)
     }
 }
 
+void stp_windows_break(struct stp_windows *windows, uint64_t call)
+{
+    for (size_t i = 0; i < windows->n; i++) {
+        struct pending *p = windows_at(windows, i);
+        const uint64_t at = call - p->trial.first_call;
+        const uint64_t block = at / block_calls(&p->trial);
+
+        if (call >= p->trial.first_call && block < p->trial.n_blocks)
+            p->broken |= 1U << block;
+    }
+}
+
 /* ---- blocks ---- */
 
 /* The last window of each turn. */
@@ -84,6 +111,8 @@ static bool block_read(const struct pending *p, unsigned block,
     const uint64_t *ns =
         p->begin_ns + (size_t)block * STP_BLOCK_WINDOWS * turn + turn - 1;
 
+    if ((p->broken >> block & 1) != 0)
+        return false;
     for (int i = 0; i < STP_BLOCK_WINDOWS; i++, ns += turn) {
         if (ns[0] == 0 || ns[1] <= ns[0])
             return false;
@@ -92,12 +121,7 @@ static bool block_read(const struct pending *p, unsigned block,
     return true;
 }
 
-/* The calls of a block, and that before which block 'i' begins. */
-static uint64_t block_calls(const struct stp_trial *trial)
-{
-    return (uint64_t)STP_BLOCK_WINDOWS * stp_trial_turn(trial) * trial->n_calls;
-}
-
+/* The call before which block 'i' begins. */
 static uint64_t block_begin(const struct stp_trial *trial, unsigned i)
 {
     return trial->first_call + i * block_calls(trial);
@@ -109,6 +133,138 @@ static double block_gain(const double us[STP_BLOCK_WINDOWS])
     return log((us[0] + us[3]) / (us[1] + us[2]));
 }
 
+/* Whether a block is broken, or times that it lacks never arrive. */
+static bool block_is_late(const struct stp_windows *windows,
+                          const struct pending *p, unsigned block,
+                          uint64_t too_late)
+{
+    const uint64_t end = block_begin(&p->trial, block + 1);
+
+    return (p->broken >> block & 1) != 0 ||
+           windows->last_call > end + block_calls(&p->trial) || too_late > end;
+}
+
+/* ---- trials that share their windows ---- */
+
+/* The blocks of such trials: their gains add up, with a sign each. */
+struct shared {
+    size_t n; /* trials */
+    struct pending *trials[STP_TRIAL_BLOCKS];
+    unsigned n_blocks; /* that are whole */
+    unsigned blocks[STP_TRIAL_BLOCKS];
+    double gains[STP_TRIAL_BLOCKS];   /* of each */
+    double spreads[STP_TRIAL_BLOCKS]; /* the larger one */
+};
+
+static double shared_sign(const struct pending *p, unsigned block)
+{
+    return stp_trial_is_arm(p->trial.first_call, p->trial.pattern,
+                            block * STP_BLOCK_WINDOWS)
+               ? -1
+               : 1;
+}
+
+/* Reads the blocks; false if times are to come.  One that a stall has hit would
+ * be in the gains of all: it is left out. */
+static bool shared_read(const struct stp_windows *windows, uint64_t too_late,
+                        struct shared *s)
+{
+    const struct pending *p = s->trials[0];
+    double us[STP_BLOCK_WINDOWS], sorted[STP_TRIAL_BLOCKS];
+    struct stp_summary all;
+    unsigned n = 0;
+
+    for (unsigned b = 0; b < p->trial.n_blocks; b++) {
+        if (block_read(p, b, us)) {
+            s->blocks[s->n_blocks] = b;
+            s->gains[s->n_blocks] = block_gain(us);
+            s->spreads[s->n_blocks++] =
+                fmax(fabs(log(us[0] / us[3])), fabs(log(us[1] / us[2])));
+        } else if (!block_is_late(windows, p, b, too_late))
+            return false;
+    }
+    if (s->n_blocks == 0)
+        return true;
+    memcpy(sorted, s->spreads, sizeof(sorted));
+    stp_summarise(sorted, s->n_blocks, &all);
+    for (unsigned i = 0; i < s->n_blocks; i++)
+        if (s->spreads[i] <=
+            fmax(disturbed_spreads * all.median, least_spread)) {
+            s->blocks[n] = s->blocks[i];
+            s->gains[n++] = s->gains[i];
+        }
+    s->n_blocks = n;
+    return true;
+}
+
+/* Solves the normal equations, which have a solution wherever no two patterns
+ * are alike in the blocks that are left; false if there is none. */
+static bool shared_solve(const struct shared *s, double *gains_ret)
+{
+    double a[STP_TRIAL_BLOCKS][STP_TRIAL_BLOCKS + 1] = {{0}};
+
+    for (size_t i = 0; i < s->n; i++)
+        for (unsigned b = 0; b < s->n_blocks; b++) {
+            const double sign = shared_sign(s->trials[i], s->blocks[b]);
+
+            for (size_t j = 0; j < s->n; j++)
+                a[i][j] += sign * shared_sign(s->trials[j], s->blocks[b]);
+            a[i][s->n] += sign * s->gains[b];
+        }
+    for (size_t i = 0; i < s->n; i++) {
+        if (!(a[i][i] > 1e-9))
+            return false;
+        for (size_t j = 0; j < s->n; j++) {
+            const double by = a[j][i] / a[i][i];
+
+            for (size_t k = i; k <= s->n && j != i; k++)
+                a[j][k] -= by * a[i][k];
+        }
+    }
+    for (size_t i = 0; i < s->n; i++)
+        gains_ret[i] = a[i][s->n] / a[i][i];
+    return true;
+}
+
+/* Fills the gains of all trials that share the oldest's windows; false if times
+ * are to come.  What is left of a block when all gains are taken out is noise,
+ * and larger by the number of gains than it looks. */
+static bool windows_solve(struct stp_windows *w, uint64_t too_late)
+{
+    struct shared s = {.n = 0};
+    double gains[STP_TRIAL_BLOCKS];
+    unsigned whole = 0;
+    double by;
+
+    for (; s.n < w->n && s.n < STP_TRIAL_BLOCKS; s.n++) {
+        s.trials[s.n] = windows_at(w, s.n);
+        if (s.trials[s.n]->trial.first_call != s.trials[0]->trial.first_call)
+            break;
+    }
+    if (s.n < 2)
+        return true;
+    if (!shared_read(w, too_late, &s))
+        return false;
+    if (s.n_blocks < s.n + SPARE_BLOCKS || !shared_solve(&s, gains))
+        s.n_blocks = 0;
+    by = sqrt(((double)s.n_blocks - 1) / ((double)s.n_blocks - (double)s.n));
+    for (unsigned b = 0; b < s.n_blocks; b++) {
+        double rest = s.gains[b];
+
+        whole |= 1U << s.blocks[b];
+        for (size_t i = 0; i < s.n; i++)
+            rest -= shared_sign(s.trials[i], s.blocks[b]) * gains[i];
+        for (size_t i = 0; i < s.n; i++)
+            s.trials[i]->gains[s.blocks[b]] =
+                gains[i] + by * rest * shared_sign(s.trials[i], s.blocks[b]);
+    }
+    for (size_t i = 0; i < s.n; i++) {
+        s.trials[i]->is_shared = true;
+        s.trials[i]->broken |= ~whole;
+    }
+    return true;
+}
+
 bool stp_windows_next(struct stp_windows *windows, uint64_t too_late,
                       struct stp_block *block_ret)
 {
@@ -116,14 +272,13 @@ bool stp_windows_next(struct stp_windows *windows, uint64_t too_late,
     struct stp_block block = {.is_complete = true};
     double us[STP_BLOCK_WINDOWS];
     unsigned i = p->next_block;
-    uint64_t end;
 
-    if (windows->n == 0)
+    if (windows->n == 0 ||
+        (i == 0 && !p->is_shared && !windows_solve(windows, too_late)))
         return false;
-    end = block_begin(&p->trial, i + 1);
     if (block_read(p, i, us)) {
-        const bool is_baab =
-            stp_trial_is_arm(p->trial.first_call, i * STP_BLOCK_WINDOWS);
+        const bool is_baab = stp_trial_is_arm(
+            p->trial.first_call, p->trial.pattern, i * STP_BLOCK_WINDOWS);
         double outer = (us[0] + us[3]) / 2, inner = (us[1] + us[2]) / 2;
 
         block.own_us = is_baab ? inner : outer;
@@ -131,8 +286,11 @@ bool stp_windows_next(struct stp_windows *windows, uint64_t too_late,
         block.gain = is_baab ? -block_gain(us) : block_gain(us);
         block.spread[is_baab] = log(us[0] / us[3]);
         block.spread[!is_baab] = log(us[1] / us[2]);
-    } else if (windows->last_call > end + block_calls(&p->trial) ||
-               too_late > end) {
+        if (p->is_shared) {
+            block.gain = p->gains[i];
+            block.arm_us = block.own_us / exp(block.gain);
+        }
+    } else if (p->is_shared || block_is_late(windows, p, i, too_late)) {
         block.is_complete = false; /* its times never arrive */
     } else {
         return false;

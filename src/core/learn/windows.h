@@ -49,10 +49,16 @@ bool stp_windows_begin(struct stp_windows *windows,
  * GPU. */
 void stp_windows_time(struct stp_windows *windows, uint64_t call, uint64_t ns);
 
+/* Call number 'call' was not the one that the windows' equal work has: the
+ * block that it is in is not complete. */
+void stp_windows_break(struct stp_windows *windows, uint64_t call);
+
 /* Takes the next block in order, once its times have arrived or are no longer
  * expected. Times are no longer expected once times of later windows have
  * arrived, or for calls before call 'too_late'. False if there is no such block
- * yet. */
+ * yet.  Trials that share their windows have the same 'first_call': their
+ * blocks are told once all of those are there, each without what the others
+ * gained (least squares over the blocks), and with its noise. */
 bool stp_windows_next(struct stp_windows *windows, uint64_t too_late,
                       struct stp_block *block_ret);
 

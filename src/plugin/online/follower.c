@@ -21,7 +21,7 @@ static bool follower_count_trial_call(struct stp_follower *f)
     trial->is_on = trial->window < trial->n_windows;
     trial->is_arm =
         trial->is_on &&
-        stp_trial_is_arm(trial->first_call, trial->window / trial->turn);
+        stp_trial_is_arm(trial->first_call, 0, trial->window / trial->turn);
     trial->window++;
     return true;
 }

@@ -136,7 +136,7 @@ class Job : public testing::Test
         in_trial_ = window < stp_trial_windows(&trial_);
         return in_trial_ &&
                        (key == trial_.key || trial_.key == STP_BANDIT_SET) &&
-                       stp_trial_is_arm(trial_.first_call,
+                       stp_trial_is_arm(trial_.first_call, 0,
                                         window / stp_trial_turn(&trial_))
                    ? trial_.arm
                    : in_force_[key];

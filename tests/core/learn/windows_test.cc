@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -43,7 +44,7 @@ uint64_t FirstCall(bool is_outer)
 {
     uint64_t call = 100;
 
-    while (stp_trial_is_arm(call, 0) != is_outer)
+    while (stp_trial_is_arm(call, 0, 0) != is_outer)
         call++;
     return call;
 }
@@ -61,7 +62,7 @@ TEST(Trial, RunsTheArmInTwoWindowsOfEachBlockInBalancedOrder)
 
             for (unsigned i = 0; i < STP_BLOCK_WINDOWS; i++)
                 is_arm.push_back(
-                    stp_trial_is_arm(call, block * STP_BLOCK_WINDOWS + i));
+                    stp_trial_is_arm(call, 0, block * STP_BLOCK_WINDOWS + i));
             n_outer += is_arm[0];
             orders.insert(is_arm);
         }
@@ -129,6 +130,124 @@ TEST(Windows, CompareTheArmWithTheIncumbent)
         EXPECT_FALSE(stp_windows_next(windows.get(), 0, &block));
         EXPECT_EQ(0u, stp_windows_pending(windows.get()));
     }
+}
+
+// Four keys try arms in the same windows, whose gains add up.
+class SharedWindows : public testing::Test
+{
+  protected:
+    static constexpr double kGains[] = {.3, -.2, .004, 0};
+
+    SharedWindows()
+    {
+        for (unsigned i = 0; i < 4; i++) {
+            trials_.push_back(Trial(100, STP_TRIAL_BLOCKS));
+            trials_[i].key = i;
+            trials_[i].pattern = i ^ 5;
+            EXPECT_TRUE(stp_windows_begin(windows_.get(), &trials_[i]));
+        }
+        for (unsigned w = 0; w < STP_TRIAL_BLOCKS * STP_BLOCK_WINDOWS; w++) {
+            double log_us = std::log(100) + .001 * w; // a drift
+            for (unsigned i = 0; i < 4; i++)
+                if (stp_trial_is_arm(100, trials_[i].pattern, w))
+                    log_us -= kGains[i];
+            us_.push_back(std::exp(log_us));
+        }
+    }
+
+    // The gains of each trial's blocks that are complete.
+    std::vector<std::vector<double>> Take()
+    {
+        std::vector<std::vector<double>> gains(4);
+        stp_block block;
+
+        while (stp_windows_next(windows_.get(), 0, &block))
+            if (block.is_complete)
+                gains[block.trial.key].push_back(block.gain);
+        return gains;
+    }
+
+    static double MeanOf(const std::vector<double> &values)
+    {
+        return std::accumulate(values.begin(), values.end(), 0.) /
+               double(values.size());
+    }
+
+    Windows windows_{stp_windows_new()};
+    std::vector<stp_trial> trials_;
+    std::vector<double> us_;
+};
+
+TEST_F(SharedWindows, TellTheGainOfEach)
+{
+    Give(windows_, trials_[0], us_);
+    const auto gains = Take();
+
+    for (unsigned i = 0; i < 4; i++) {
+        ASSERT_EQ(8u, gains[i].size());
+        EXPECT_NEAR(kGains[i], MeanOf(gains[i]), 2e-3) << i;
+    }
+    EXPECT_EQ(0u, stp_windows_pending(windows_.get()));
+}
+
+TEST_F(SharedWindows, AreToldTogetherOnceAllTimesAreThere)
+{
+    for (unsigned i = 0; i < us_.size(); i++) {
+        EXPECT_THAT(Take()[0], testing::IsEmpty());
+        stp_windows_time(windows_.get(), 100 + i * 10, 1000000 + i * 100000);
+    }
+    EXPECT_THAT(Take()[0], testing::IsEmpty());
+    stp_windows_time(windows_.get(), 100 + us_.size() * 10,
+                     1000000 + us_.size() * 100000);
+    EXPECT_EQ(8u, Take()[0].size());
+}
+
+// Blocks that a stall hits, or other calls, or whose times are lost, are left
+// out for all, and the others are told apart nevertheless.
+TEST_F(SharedWindows, LeaveOutBlocksThatAreNotWhole)
+{
+    us_[5] += 70;
+    stp_windows_break(windows_.get(), 100 + 13 * 10);
+    Give(windows_, trials_[0], us_);
+    const auto gains = Take();
+
+    for (unsigned i = 0; i < 4; i++) {
+        ASSERT_EQ(6u, gains[i].size());
+        EXPECT_NEAR(kGains[i], MeanOf(gains[i]), 5e-3) << i;
+    }
+}
+
+TEST_F(SharedWindows, SayNothingWhereTooFewAreWhole)
+{
+    for (unsigned block : {1, 3, 6})
+        stp_windows_break(windows_.get(), 100 + block * 40);
+    Give(windows_, trials_[0], us_);
+    EXPECT_THAT(Take(), testing::Each(testing::IsEmpty()));
+    EXPECT_EQ(0u, stp_windows_pending(windows_.get()));
+}
+
+// As if each had windows of its own, with as much noise.
+TEST_F(SharedWindows, HaveTheNoiseOfTheirBlocks)
+{
+    double squares = 0;
+    size_t n = 0;
+
+    for (unsigned run = 0; run < 200; run++) {
+        std::vector<double> us = us_;
+        for (size_t w = 0; w < us.size(); w++)
+            us[w] *= std::exp(.002 * Noise(run, w));
+        windows_.reset(stp_windows_new());
+        for (const stp_trial &trial : trials_)
+            stp_windows_begin(windows_.get(), &trial);
+        Give(windows_, trials_[0], us);
+        for (const std::vector<double> &gains : Take())
+            for (double gain : gains) {
+                squares += (gain - MeanOf(gains)) * (gain - MeanOf(gains)) *
+                           double(gains.size()) / double(gains.size() - 1);
+                n++;
+            }
+    }
+    EXPECT_NEAR(.002, std::sqrt(squares / double(n)), .0001);
 }
 
 // The second of two windows in a row counts.

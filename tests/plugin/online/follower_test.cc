@@ -315,9 +315,10 @@ TEST_P(Trial, TakesTurnsInWindowsFromTheEighthCallOn)
     for (int i = 0; i < last + 10; i++) {
         const bool is_arm =
             i >= kFirst && i < end &&
-            stp_trial_is_arm(kFirst, static_cast<unsigned>(i - kFirst) /
-                                         static_cast<unsigned>(c.window_calls) /
-                                         c.turn);
+            stp_trial_is_arm(kFirst, 0,
+                             static_cast<unsigned>(i - kFirst) /
+                                 static_cast<unsigned>(c.window_calls) /
+                                 c.turn);
         const char first = i >= last ? 'R' : i >= next ? 'T' : '.';
         const char second = i >= 4 ? 'R' : '.';
         if (is_arm && c.kind == STP_PROPOSE_CONFIRM)

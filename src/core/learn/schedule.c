@@ -1,0 +1,353 @@
+#include "core/learn/schedule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/dtype.h"
+#include "core/learn/history.h"
+#include "core/rng.h"
+#include "nccl_tuner_abi.h"
+
+enum {
+    N_CALLS = 2048,  /* that are remembered */
+    FIND_CALLS = 64, /* before the first search, and to repeat in */
+    FIND_MAX = 1 << 30,
+    LEAST_WINDOW = 32,
+    LATE_CALLS = 1024, /* by which times of samples may be late */
+    WHOLE_BLOCKS = STP_TRIAL_BLOCKS / 2, /* of a round that counts, at least */
+    SURE_BLOCKS = 8, /* of evidence, before it rules an arm out */
+    /* LL sends a flag with each 4 bytes, and LL128 with each 120. */
+    LL_MAX_BYTES = 8 << 20,
+};
+
+enum phase {
+    FIND,  /* the sequence, at call 'at' */
+    WAIT,  /* for call 'at', which lays out a round */
+    ROUND, /* call 'at' begins the next window */
+    OVER,
+};
+
+/* An arm that gains nothing, as earlier runs found. */
+struct out {
+    int coll;
+    struct stp_range bytes;
+    struct stp_bandit_arm arm;
+};
+
+struct stp_schedule {
+    struct stp_schedule_rules rules;
+    struct out *outs; /* owned */
+    size_t n_outs;
+
+    enum phase phase;
+    uint64_t n_calls;
+    uint64_t at;
+    uint64_t find_wait; /* calls to the next search */
+    unsigned window;    /* the next one's number in the round, from 0 */
+    unsigned n_broken;  /* blocks of the round */
+    bool is_broken;     /* the block under way */
+    struct stp_schedule_round round;
+
+    unsigned n_keys;
+    unsigned next_key; /* whose turn it is */
+    struct {
+        int coll;
+        uint64_t n_bytes;
+        uint32_t allowed; /* arms */
+        unsigned n_tried; /* arms, over all passes */
+    } keys[STP_BANDIT_KEYS];
+    uint8_t calls[N_CALLS]; /* keys of the last ones; a ring */
+};
+
+static const struct stp_bandit_arm all_arms[] = {
+    {NCCL_ALGO_TREE, NCCL_PROTO_LL, 0},
+    {NCCL_ALGO_TREE, NCCL_PROTO_LL128, 0},
+    {NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 0},
+    {NCCL_ALGO_RING, NCCL_PROTO_LL, 0},
+    {NCCL_ALGO_RING, NCCL_PROTO_LL128, 0},
+    {NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 0},
+};
+
+/* ---- opening ---- */
+
+/* Whether an arm gains less than what counts beyond doubt: by
+ * two standard errors, in operations that are exact on all hosts or whose
+ * outcome is compared. */
+static bool schedule_is_hopeless(const struct stp_schedule_rules *rules,
+                                 const struct stp_evidence *e)
+{
+    const double n = (double)e->n_blocks;
+    const double behind = rules->min_gain - e->log_gain;
+
+    return e->n_nodes == rules->of.n_nodes && e->n_ranks == rules->of.n_ranks &&
+           e->n_blocks >= SURE_BLOCKS && behind > 0 &&
+           behind * behind * n * (n - 1) >= 4 * e->log_ss;
+}
+
+enum stp_status stp_schedule_open(const struct stp_schedule_rules *rules,
+                                  struct stp_schedule **schedule_ret,
+                                  struct stp_error *err)
+{
+    struct stp_schedule *s = calloc(1, sizeof(*s));
+    const struct stp_evidence *e = rules->evidence.all;
+
+    if (s != NULL)
+        s->outs = calloc(rules->evidence.n + 1, sizeof(*s->outs));
+    if (s == NULL || s->outs == NULL) {
+        free(s);
+        return stp_nomem(err);
+    }
+    s->rules = *rules;
+    if (rules->n_arms == 0) {
+        memcpy(s->rules.arms, all_arms, sizeof(all_arms));
+        s->rules.n_arms = sizeof(all_arms) / sizeof(all_arms[0]);
+    }
+    for (; e != NULL && e < rules->evidence.all + rules->evidence.n; e++)
+        if (schedule_is_hopeless(rules, e))
+            s->outs[s->n_outs++] = (struct out){e->coll, e->bytes, e->arm};
+    s->rules.evidence = (struct stp_evidence_list){0};
+    s->at = s->find_wait = FIND_CALLS;
+    *schedule_ret = s;
+    return STP_OK;
+}
+
+void stp_schedule_close(struct stp_schedule *schedule)
+{
+    if (schedule != NULL)
+        free(schedule->outs);
+    free(schedule);
+}
+
+static uint64_t schedule_hash_arm(uint64_t hash,
+                                  const struct stp_bandit_arm *arm)
+{
+    return stp_hash(hash, (uint64_t)(uint8_t)arm->algo << 16 |
+                              (uint64_t)(uint8_t)arm->proto << 8 |
+                              arm->n_channels);
+}
+
+uint64_t stp_schedule_hash(const struct stp_schedule *schedule)
+{
+    const struct stp_schedule_rules *r = &schedule->rules;
+    uint64_t hash = stp_hash(r->seed, r->n_passes);
+
+    hash = stp_hash(hash, r->n_arms << 1 | r->same_bits);
+    for (size_t i = 0; i < r->n_arms; i++)
+        hash = schedule_hash_arm(hash, &r->arms[i]);
+    for (size_t i = 0; i < schedule->n_outs; i++) {
+        const struct out *out = &schedule->outs[i];
+
+        hash = stp_hash(stp_hash(hash, (uint64_t)out->coll), out->bytes.min);
+        hash = schedule_hash_arm(stp_hash(hash, out->bytes.max), &out->arm);
+    }
+    return hash;
+}
+
+/* ---- arms ---- */
+
+size_t stp_schedule_arms(const struct stp_schedule *schedule,
+                         const struct stp_bandit_arm **arms_ret)
+{
+    *arms_ret = schedule->rules.arms;
+    return schedule->rules.n_arms;
+}
+
+bool stp_schedule_tries(const struct stp_schedule *schedule, int coll,
+                        uint64_t n_bytes, unsigned arm)
+{
+    const struct stp_bandit_arm *a = &schedule->rules.arms[arm - 1];
+
+    if ((schedule->rules.same_bits && stp_coll_reduces(coll)) ||
+        (a->algo == NCCL_ALGO_TREE && coll != ncclFuncAllReduce) ||
+        (a->proto == NCCL_PROTO_LL && n_bytes > LL_MAX_BYTES))
+        return false;
+    for (size_t i = 0; i < schedule->n_outs; i++) {
+        const struct out *out = &schedule->outs[i];
+
+        if (out->coll == coll && out->bytes.min <= n_bytes &&
+            n_bytes <= out->bytes.max && out->arm.algo == a->algo &&
+            out->arm.proto == a->proto && out->arm.n_channels == a->n_channels)
+            return false;
+    }
+    return true;
+}
+
+/* The arm that a key tries next; 0: it has tried all. */
+static unsigned schedule_next_arm(struct stp_schedule *s, unsigned key)
+{
+    const unsigned n_arms = (unsigned)s->rules.n_arms;
+    unsigned *n = &s->keys[key].n_tried;
+
+    for (; *n < n_arms * s->rules.n_passes; ++*n)
+        if ((s->keys[key].allowed >> *n % n_arms & 1) != 0 &&
+            stp_schedule_tries(s, s->keys[key].coll, s->keys[key].n_bytes,
+                               *n % n_arms + 1))
+            return *n % n_arms + 1;
+    return 0;
+}
+
+/* ---- the sequence ---- */
+
+/* The last calls, the latest last. */
+static size_t schedule_copy(const struct stp_schedule *s,
+                            uint8_t calls[N_CALLS])
+{
+    const size_t n = s->n_calls < N_CALLS ? (size_t)s->n_calls : N_CALLS;
+
+    for (size_t i = 0; i < n; i++)
+        calls[i] = s->calls[(s->n_calls - n + i) % N_CALLS];
+    return n;
+}
+
+/* Searches on in as many calls as there were, or twice as many as last time. */
+static void schedule_find_later(struct stp_schedule *s)
+{
+    s->phase = FIND;
+    s->at = s->n_calls + s->find_wait;
+    if (s->find_wait < FIND_MAX)
+        s->find_wait *= 2;
+}
+
+static enum stp_schedule_news schedule_find(struct stp_schedule *s)
+{
+    uint8_t calls[N_CALLS];
+    const size_t n = schedule_copy(s, calls);
+    const size_t p = stp_sequence_find(calls, n, FIND_CALLS);
+    uint64_t samples = 10 * (uint64_t)p;
+
+    if (p == 0) {
+        schedule_find_later(s);
+        return STP_SCHEDULE_NONE;
+    }
+    if (samples < STP_SCHEDULE_SAMPLES)
+        samples = STP_SCHEDULE_SAMPLES;
+    s->round = (struct stp_schedule_round){
+        .n_calls = (unsigned)((LEAST_WINDOW + p - 1) / p * p),
+        .sequence = (unsigned)p};
+    s->phase = WAIT;
+    s->at = s->n_calls + samples + LATE_CALLS;
+    return STP_SCHEDULE_FOUND;
+}
+
+/* ---- rounds ---- */
+
+static enum stp_schedule_news schedule_lay_out(struct stp_schedule *s)
+{
+    struct stp_schedule_round *r = &s->round;
+    const unsigned first = s->next_key;
+    uint8_t calls[N_CALLS];
+    const size_t n = schedule_copy(s, calls);
+    const uint8_t *last = calls + n - r->sequence;
+
+    if (!stp_sequence_holds(last - r->sequence, 2 * r->sequence, r->sequence)) {
+        schedule_find_later(s);
+        return STP_SCHEDULE_NONE;
+    }
+    r->n = 0;
+    for (unsigned i = 0; i < s->n_keys && r->n < STP_SCHEDULE_MATES; i++) {
+        const unsigned key = (first + i) % s->n_keys;
+        const unsigned arm = memchr(last, (int)key, r->sequence) != NULL
+                                 ? schedule_next_arm(s, key)
+                                 : 0;
+
+        if (arm == 0)
+            continue;
+        r->mates[r->n].key = key;
+        r->mates[r->n].arm = arm;
+        r->mates[r->n].pattern =
+            (r->n ^ (unsigned)s->rules.seed) % STP_TRIAL_BLOCKS;
+        r->n++;
+        s->next_key = key + 1;
+    }
+    if (r->n == 0) {
+        s->phase = OVER;
+        return STP_SCHEDULE_ENDED;
+    }
+    r->first_call = s->n_calls + STP_TRIAL_LEAD;
+    s->phase = ROUND;
+    s->at = r->first_call;
+    s->window = s->n_broken = 0;
+    s->is_broken = false;
+    return STP_SCHEDULE_ROUND;
+}
+
+/* Goes to the next window, or ends the round. */
+static void schedule_turn_window(struct stp_schedule *s)
+{
+    if (s->window % STP_BLOCK_WINDOWS == 0) {
+        s->n_broken += s->is_broken;
+        s->is_broken = false;
+    }
+    s->at = s->n_calls + s->round.n_calls;
+    if (s->window++ < STP_TRIAL_BLOCKS * STP_BLOCK_WINDOWS)
+        return;
+    if (s->n_broken > STP_TRIAL_BLOCKS - WHOLE_BLOCKS) {
+        schedule_find_later(s);
+        return;
+    }
+    for (unsigned i = 0; i < s->round.n; i++)
+        s->keys[s->round.mates[i].key].n_tried++;
+    s->phase = WAIT;
+    s->at = s->n_calls + 1;
+}
+
+static unsigned schedule_find_arm(const struct stp_schedule *s, unsigned key)
+{
+    const struct stp_schedule_round *r = &s->round;
+
+    for (unsigned i = 0; i < r->n && s->window > 0; i++)
+        if (r->mates[i].key == key &&
+            stp_trial_is_arm(r->first_call, r->mates[i].pattern, s->window - 1))
+            return r->mates[i].arm;
+    return 0;
+}
+
+/* ---- calls ---- */
+
+struct stp_schedule_turn stp_schedule_call(struct stp_schedule *schedule,
+                                           unsigned key, int coll,
+                                           uint64_t n_bytes, uint32_t allowed)
+{
+    struct stp_schedule *s = schedule;
+    struct stp_schedule_turn turn = {0};
+    const uint64_t before = s->n_calls - s->round.sequence;
+
+    if (key < STP_BANDIT_KEYS && key == s->n_keys) {
+        s->keys[key].coll = coll;
+        s->keys[key].n_bytes = n_bytes;
+        s->keys[key].allowed = allowed;
+        s->n_keys++;
+    }
+    if (s->phase != OVER && s->n_calls == s->at) {
+        turn.is_timed = s->phase == ROUND;
+        if (s->phase == FIND)
+            turn.news = schedule_find(s);
+        else if (s->phase == WAIT)
+            turn.news = schedule_lay_out(s);
+        else
+            schedule_turn_window(s);
+    }
+    if (s->phase == ROUND) {
+        turn.arm = schedule_find_arm(s, key);
+        if (!s->is_broken && s->window > 0 &&
+            s->calls[before % N_CALLS] != key) {
+            s->is_broken = true;
+            turn.news = STP_SCHEDULE_BROKE;
+        }
+    }
+    s->calls[s->n_calls++ % N_CALLS] = (uint8_t)key;
+    return turn;
+}
+
+uint32_t stp_schedule_next_timed(const struct stp_schedule *schedule)
+{
+    return schedule->phase == ROUND
+               ? (uint32_t)(schedule->at - schedule->n_calls)
+               : UINT32_MAX;
+}
+
+const struct stp_schedule_round *
+stp_schedule_get_round(const struct stp_schedule *schedule)
+{
+    return &schedule->round;
+}
