@@ -361,6 +361,8 @@ struct mock_nccl_options {
      * machine whose graphs have no channels of CollNet Chain. */
     bool collnet;
 
+    bool no_nvls; /* NCCL_NVLS_ENABLE=0 */
+
     /* NCCL_CTA_POLICY=2: from 2.28 on the copy engines run allgathers whose
      * buffers are in symmetric windows, see mock_call.windows. */
     bool zero_ctas;

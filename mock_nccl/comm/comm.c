@@ -559,6 +559,8 @@ ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
     choice.limits = options->limits;
     choice.collnet = options->collnet && mock_machine_collnet(machine, &info);
     mock_machine_fit_nvls(machine, &comm->version->model, &info);
+    if (options->no_nvls)
+        info.n_nvls_channels = 0;
     mock_model_build(&comm->model, &info, &machine->graphs,
                      &comm->version->model, &constants, &choice);
     *comm_ret = comm;

@@ -12,6 +12,7 @@
 #include "report/file.h"
 #include "report/results/golden.h"
 #include "report/results/results.h"
+#include "report/table.h"
 
 #define MAX_SIZE 0x1p44
 
@@ -26,6 +27,7 @@ struct explain_options {
     uint64_t why;       /* bytes; 0: not given */
     const char *diff;   /* likewise NULL */
     const char *golden; /* likewise NULL */
+    const char *nccl;   /* likewise */
     bool update;
     bool table;
     struct stp_arguments file; /* an NCCL log, instead of all but json */
@@ -36,7 +38,8 @@ struct explain_options {
 static const struct stp_option explain_table[] = {
     {"plugin", 0, "SO", stp_option_text, AT(plugin),
      .help =
-         "Tuner plugin of any vendor, as NCCL_TUNER_PLUGIN (default: ours)"},
+         "Tuner plugin of any vendor, as NCCL_TUNER_PLUGIN, or none (default: "
+         "ours if there is a policy)"},
     {"policy", 0, "FILE", stp_option_text, AT(policy), .path = STP_PATH_READ,
      .help = "Policy for the plugin, as NCCL_TUNER_CONFIG_FILE (default: as "
              "the environment says, with NCCL_WORKLOAD_OVERLAP=1 the policy "
@@ -51,6 +54,11 @@ static const struct stp_option explain_table[] = {
      .help = "Why a message of this size runs as it does: NCCL's costs and how "
              "the plugin changes them, who decided, how long it takes, and "
              "which variables override it"},
+    {"nccl", 0, "VERSIONS", stp_option_text, AT(nccl),
+     .needs.without = {"diff", "golden"},
+     .help = "NCCL that chooses, such as 2.24, or a range to compare, such as "
+             "2.21-2.32 (default: the machine's; without a plugin also where "
+             "others choose otherwise)"},
     {"table", 0, NULL, stp_option_flag, AT(table),
      .help = "Print every range of sizes, also where NCCL's own choice stands"},
     {"diff", 0, "OTHER", stp_option_text, AT(diff), .needs.without = {"why"},
@@ -69,10 +77,10 @@ static void explain_check_options(void *options, struct argp_state *state)
 {
     const struct explain_options *o = options;
 
-    if (o->file.n == 0 && o->plugin == NULL && o->policy == NULL &&
+    if (o->diff != NULL && o->plugin == NULL && o->policy == NULL &&
         !stp_has_policy())
         stp_usage_error(state,
-                        "nothing to explain, expected --plugin or --policy");
+                        "nothing to compare, expected --plugin or --policy");
 }
 
 static const struct stp_command_line explain_line = {
@@ -88,7 +96,9 @@ static const struct stp_command_line explain_line = {
         "Prints the decisions of a tuner plugin on a machine, from size to "
         "size, beside what NCCL would have chosen, and the line of the policy "
         "that decided; or with --table the ranges that it leaves to NCCL, too; "
-        "or the output of --why, --diff or --golden. With FILE, a log that a "
+        "or the output of --why, --diff or --golden. Without a policy it "
+        "prints NCCL's own choices, under the variables that are set here, and "
+        "where other versions choose otherwise. With FILE, a log that a "
         "job wrote under NCCL_DEBUG=INFO, it says what NCCL did there.",
 };
 
@@ -96,6 +106,9 @@ static const struct stp_command_line explain_line = {
 struct explain {
     const struct explain_options *o;
     struct stp_explain_options options;
+    char nccl[16];             /* the version: the machine's, or --nccl's one */
+    int first, last;           /* releases to compare; last -1: none */
+    bool is_alone;             /* no plugin */
     char plugin[STP_CLI_PATH]; /* ours */
     char machine[STP_CLI_PATH];
     char path[STP_CLI_PATH]; /* of the policy; "" for none */
@@ -108,7 +121,102 @@ struct explain {
 
 static bool explain_is_ours(const struct explain *e)
 {
-    return e->o->plugin == NULL;
+    return e->o->plugin == NULL && !e->is_alone;
+}
+
+/* ---- versions and variables ---- */
+
+/* Reads "2.24", "2.21-2.32" or "2.21 to 2.32". */
+static enum stp_status explain_read_versions(struct explain *e)
+{
+    static const char digits[] = "0123456789.";
+    const char *text = e->o->nccl, *rest;
+    struct mock_machine *machine;
+    char first[sizeof(e->nccl)];
+    size_t len;
+
+    if (mock_machine_load(e->machine, &machine) != ncclSuccess)
+        return stp_fail(e->err, STP_ERR_DEVICE, "%s", mock_last_error());
+    snprintf(e->nccl, sizeof(e->nccl), "%s",
+             mock_machine_get_info(machine)->nccl);
+    mock_machine_free(machine);
+    e->options.nccl = e->nccl;
+    e->first = 0;
+    e->last = e->is_alone ? mock_release_find("2.999") : -1;
+    if (text == NULL)
+        return STP_OK;
+    len = strspn(text, digits);
+    rest = text + len + strspn(text + len, " -to");
+    snprintf(first, sizeof(first), "%.*s", (int)len, text);
+    e->first = mock_release_find(first);
+    e->last = text[len] != '\0' ? mock_release_find(rest) : -1;
+    if (e->first < 0 || mock_release_is_newer(first) ||
+        mock_release_is_newer(rest) ||
+        (text[len] != '\0' && e->last <= e->first) ||
+        rest[strspn(rest, digits)] != '\0')
+        return stp_fail(e->err, STP_ERR_RANGE,
+                        "--nccl '%.80s' is no version of NCCL and no range of "
+                        "them, expected such as 2.24 or 2.21-2.32",
+                        text);
+    if (e->last < 0)
+        memcpy(e->nccl, first, sizeof(first));
+    return STP_OK;
+}
+
+static struct stp_choice_case *explain_add_case(const struct explain *e,
+                                                struct stp_choices *c,
+                                                const char *label)
+{
+    struct stp_choice_case *next = &c->cases[c->n];
+
+    next->options = e->options;
+    snprintf(c->labels[c->n++], sizeof(c->labels[0]), "%s", label);
+    return next;
+}
+
+/* Asks each version to compare, about 'one' size or up to it. */
+static enum stp_status explain_versions(const struct explain *e, int coll,
+                                        uint64_t n_bytes, bool one,
+                                        struct stp_choices *c)
+{
+    c->are_versions = true;
+    c->has_all = e->o->nccl != NULL;
+    for (int i = e->first; i <= e->last; i++)
+        explain_add_case(e, c, mock_release_name((size_t)i))->options.nccl =
+            mock_release_name((size_t)i);
+    return stp_overlay_ask(c->cases, c->n, coll, n_bytes, one, &c->overlay,
+                           e->err);
+}
+
+/* Asks without the variables that are set, under all of them, and under each;
+ * no case if none is played. */
+static enum stp_status explain_variables(const struct explain *e,
+                                         struct stp_choices *c)
+{
+    struct mock_nccl_options played = {.version = NULL};
+    const size_t n = stp_overrides_play(&e->options, e->nccl, &played);
+    struct stp_variable v;
+
+    if (n == 0)
+        return STP_OK;
+    c->has_all = true;
+    explain_add_case(e, c, "unset")->options.variable = NULL;
+    if (n > 1)
+        explain_add_case(e, c, "all set");
+    for (size_t i = 0; stp_variable_at(i, &v) && c->n < STP_MAX_CASES; i++) {
+        const char *value = getenv(v.name);
+        char label[sizeof(c->labels[0])];
+        struct stp_choice_case *next;
+
+        if (value == NULL ||
+            stp_override_play(&v, value, e->nccl, &played) != STP_OVERRIDE_RUNS)
+            continue;
+        snprintf(label, sizeof(label), "%.40s=%.20s", v.name, value);
+        next = explain_add_case(e, c, label);
+        next->options.only = c->labels[c->n - 1];
+    }
+    return stp_overlay_ask(c->cases, c->n, e->o->coll, e->o->max_bytes, false,
+                           &c->overlay, e->err);
 }
 
 /* Names the file that an error is about. */
@@ -178,6 +286,7 @@ static enum stp_status explain_why(struct explain *e)
 {
     struct stp_explain_options one = e->options;
     struct stp_why why;
+    struct stp_choices versions = {.n = 0};
     struct stp_why_report report = {.why = &why,
                                     .machine = stp_machine_name(e->machine),
                                     .plugin = e->options.plugin,
@@ -189,7 +298,11 @@ static enum stp_status explain_why(struct explain *e)
 
     if (one.coll < 0)
         one.coll = ncclFuncAllReduce;
-    STP_TRY(stp_ask_why(&one, e->o->why, getenv, &why, e->err));
+    STP_TRY(stp_ask_why(&one, e->o->why, &why, e->err));
+    if (e->last >= 0) {
+        STP_TRY(explain_versions(e, one.coll, e->o->why, true, &versions));
+        report.versions = &versions;
+    }
     /* the rule's line in the policy; none if the file has changed */
     if (why.decider == STP_DECIDER_RULE &&
         stp_read_file(e->o->policy, STP_MAX_FILE, &text, &size, NULL) ==
@@ -203,6 +316,7 @@ static enum stp_status explain_why(struct explain *e)
     report.rule = rule;
     explain_ask_buffers(&why, &report);
     status = stp_print_why(&report, e->o->machine.json, stdout, e->err);
+    stp_overlay_free(&versions.overlay);
     free(rule);
     free(text);
     return status;
@@ -313,31 +427,113 @@ static enum stp_status explain_compare_golden(struct explain *e,
     return status;
 }
 
-/* Explains all ranges: prints them, or makes a golden text of them. */
+/* Prints what stands above all ranges. */
+static void explain_print_title(const struct explain *e)
+{
+    const bool has_range = e->o->nccl != NULL && e->last >= 0;
+    const bool same = e->policy != NULL && stp_policy_same_bits(e->policy);
+
+    if (!e->is_alone)
+        printf("%s%s", e->options.plugin, e->o->nccl != NULL ? " with " : "");
+    if (has_range)
+        printf("NCCL %s to %s", mock_release_name((size_t)e->first),
+               mock_release_name((size_t)e->last));
+    else if (e->is_alone || e->o->nccl != NULL)
+        printf("NCCL %s", e->nccl);
+    printf(" on %s, one collective at a time, of plain buffers%s\n\n",
+           stp_machine_name(e->machine),
+           same ? "; the policy keeps the bits of NCCL's own choice" : "");
+}
+
+/* Says which variables that are set mock NCCL does not play. */
+static void explain_print_unplayed(const struct explain *e)
+{
+    struct mock_nccl_options played = {.version = NULL};
+    struct stp_variable v;
+    size_t n = 0;
+
+    for (size_t i = 0; stp_variable_at(i, &v); i++) {
+        struct stp_override o = {.value = getenv(v.name)};
+
+        if (o.value == NULL)
+            continue;
+        o.kind = stp_override_play(&v, o.value, e->nccl, &played);
+        snprintf(o.name, sizeof(o.name), "%s", v.name);
+        snprintf(o.text, sizeof(o.text), "%s", v.does);
+        if (o.kind != STP_OVERRIDE_UNPLAYED && o.kind != STP_OVERRIDE_MACHINE)
+            continue;
+        if (n++ == 0)
+            putchar('\n');
+        stp_print_override(&o, stdout);
+    }
+}
+
+/* Prints NCCL's choices under the variables that are set and by version, where
+ * these were asked, or adds them to a result in JSON. */
+static enum stp_status explain_print_choices(const struct explain *e,
+                                             const struct stp_choices *set,
+                                             const struct stp_choices *versions,
+                                             struct stp_table *json)
+{
+    if (set->n > 0)
+        STP_TRY(stp_put_choices(set, json, stdout, e->err));
+    if (json == NULL)
+        explain_print_unplayed(e);
+    if (versions->n == 0)
+        return STP_OK;
+    if (json == NULL && e->o->nccl == NULL)
+        printf("\nBy version, on the search graphs of NCCL %s%s:\n\n", e->nccl,
+               set->n > 0 ? ", under all that is set" : "");
+    return stp_put_choices(versions, json, stdout, e->err);
+}
+
+/* Explains all ranges: of the plugin, or of NCCL alone. */
 static enum stp_status explain_all(struct explain *e)
 {
-    const char *machine = stp_machine_name(e->machine);
+    const bool is_json = e->o->machine.json;
+    const bool has_range = e->o->nccl != NULL && e->last >= 0;
+    struct stp_explanation explanation = {.ranges = NULL};
+    struct stp_choices set = {.n = 0}, versions = {.n = 0};
+    struct stp_table t = stp_table_result(is_json);
+    enum stp_status status = STP_OK;
+
+    if (e->is_alone && !has_range)
+        status = explain_variables(e, &set);
+    if (e->last >= 0)
+        STP_THEN(status, explain_versions(e, e->o->coll, e->o->max_bytes, false,
+                                          &versions));
+    if (set.n == 0 && !has_range)
+        STP_THEN(status, stp_explain(&e->options, &explanation, e->err));
+    if (status == STP_OK && !is_json)
+        explain_print_title(e);
+    if (explanation.n_ranges > 0)
+        STP_THEN(status, stp_put_explanation(
+                             &explanation, e->o->policy, e->o->table,
+                             e->is_alone, is_json ? &t : NULL, stdout, e->err));
+    STP_THEN(status,
+             explain_print_choices(e, &set, &versions, is_json ? &t : NULL));
+    if (status == STP_OK && is_json)
+        status = stp_table_end(&t, stdout, e->err);
+    else
+        stp_table_free(&t);
+    stp_overlay_free(&versions.overlay);
+    stp_overlay_free(&set.overlay);
+    stp_explanation_free(&explanation);
+    return status;
+}
+
+/* Makes a golden text of all ranges, and writes or compares it. */
+static enum stp_status explain_golden(struct explain *e)
+{
     struct stp_explanation explanation;
     char *text = NULL;
-    enum stp_status status = stp_explain(&e->options, &explanation, e->err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
-    if (e->o->golden != NULL) {
-        status = stp_golden_text(&explanation, machine, e->options.max_bytes,
-                                 &text, e->err);
-        STP_THEN(status, explain_compare_golden(e, text));
-        free(text);
-    } else {
-        if (!e->o->machine.json)
-            printf("%s on %s, one collective at a time, of plain buffers%s\n\n",
-                   e->options.plugin, machine,
-                   e->policy != NULL && stp_policy_same_bits(e->policy)
-                       ? "; the policy keeps the bits of NCCL's own choice"
-                       : "");
-        status = stp_print_explanation(&explanation, e->o->policy, e->o->table,
-                                       e->o->machine.json, stdout, e->err);
-    }
+    STP_TRY(stp_explain(&e->options, &explanation, e->err));
+    status = stp_golden_text(&explanation, stp_machine_name(e->machine),
+                             e->options.max_bytes, &text, e->err);
+    STP_THEN(status, explain_compare_golden(e, text));
+    free(text);
     stp_explanation_free(&explanation);
     return status;
 }
@@ -347,19 +543,24 @@ static int explain_run(void *user)
     struct explain_options *o = user;
     struct stp_error err;
     struct explain e = {.o = o, .err = &err};
-    const bool is_ours = explain_is_ours(&e), is_named = o->policy != NULL;
+    const bool is_named = o->policy != NULL;
+    bool is_ours;
     enum stp_status status = STP_OK;
     int exit_status;
 
     if (stp_choose_machine(o->machine.on, e.machine) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
+    e.is_alone = o->plugin != NULL ? strcmp(o->plugin, "none") == 0
+                                   : !is_named && !stp_has_policy();
+    is_ours = explain_is_ours(&e);
     if (is_ours)
         status = stp_find_plugin("steptune", e.plugin, &err);
     if (status != STP_OK)
         return stp_complain_error(NULL, &err);
-    exit_status =
-        stp_choose_policy(o->policy, is_ours, o->machine.json, e.path);
-    if (exit_status == STP_EXIT_OK) {
+    exit_status = e.is_alone ? STP_EXIT_OK
+                             : stp_choose_policy(o->policy, is_ours,
+                                                 o->machine.json, e.path);
+    if (!e.is_alone && exit_status == STP_EXIT_OK) {
         if (!is_named && e.path[0] != '\0')
             o->policy = e.path;
         e.set_policy = is_ours || is_named ? o->policy : NULL;
@@ -367,16 +568,23 @@ static int explain_run(void *user)
     }
     if (exit_status != STP_EXIT_OK)
         return exit_status;
-    e.options =
-        (struct stp_explain_options){.machine_path = e.machine,
-                                     .plugin = is_ours ? e.plugin : o->plugin,
-                                     .policy = e.policy,
-                                     .coll = o->coll,
-                                     .max_bytes = o->max_bytes};
-    status = stp_set_plugin_environment(e.machine, e.set_policy, &err);
-    STP_THEN(status, o->why != 0       ? explain_why(&e)
-                     : o->diff != NULL ? explain_diff(&e)
-                                       : explain_all(&e));
+    e.options = (struct stp_explain_options){.machine_path = e.machine,
+                                             .plugin = e.is_alone ? NULL
+                                                       : is_ours  ? e.plugin
+                                                                  : o->plugin,
+                                             .policy = e.policy,
+                                             .coll = o->coll,
+                                             .max_bytes = o->max_bytes};
+    if (o->diff == NULL && o->golden == NULL)
+        e.options.variable = getenv;
+    status = explain_read_versions(&e);
+    if (!e.is_alone)
+        STP_THEN(status,
+                 stp_set_plugin_environment(e.machine, e.set_policy, &err));
+    STP_THEN(status, o->why != 0         ? explain_why(&e)
+                     : o->diff != NULL   ? explain_diff(&e)
+                     : o->golden != NULL ? explain_golden(&e)
+                                         : explain_all(&e));
     if (status != STP_OK)
         stp_complain_error(NULL, &err);
     stp_policy_free(e.policy);
@@ -386,14 +594,16 @@ static int explain_run(void *user)
 int stp_cmd_explain(int argc, char **argv)
 {
     struct explain_options o = {0};
+    bool is_none;
 
     stp_options_read(&explain_line, argc, argv, &o);
     if (o.file.n > 0)
         return stp_explain_log(o.file.v[0], o.machine.json);
     /* another vendor's plugin may run, too, as the OTHER of --diff */
-    return stp_run_plugin(o.plugin == NULL && o.diff != NULL &&
-                                  explain_is_plugin(o.diff)
+    is_none = o.plugin == NULL || strcmp(o.plugin, "none") == 0;
+    return stp_run_plugin(is_none && o.diff != NULL && explain_is_plugin(o.diff)
                               ? o.diff
-                              : o.plugin,
+                          : is_none ? NULL
+                                    : o.plugin,
                           explain_run, &o);
 }

@@ -24,7 +24,7 @@ static const struct stp_command commands[] = {
     {"derive", "make a policy out of measurements", stp_cmd_derive, BY_ONE},
     {"verify", "compare a policy with NCCL's own choice", stp_cmd_verify,
      BY_ALL},
-    {"explain", "print the decisions of a tuner plugin, size by size",
+    {"explain", "print what NCCL or a tuner plugin chooses, size by size",
      stp_cmd_explain, BY_ONE},
     {"check", "lint a policy: dead rules, overlaps, gaps; --fix", stp_cmd_check,
      BY_ONE},

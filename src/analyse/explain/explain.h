@@ -26,7 +26,7 @@ struct stp_explained {
     uint64_t min_bytes;
     uint64_t max_bytes;
     struct stp_pick auto_pick; /* NCCL alone */
-    struct stp_pick pick;      /* NCCL with the plugin */
+    struct stp_pick pick;      /* NCCL with the plugin, under the variables */
     int asked_channels;        /* by the plugin; 0: NCCL's own count */
     int tuned_channels;        /* of that, as struct mock_run has them */
     int min_channels;          /* that run, at min_bytes and at max_bytes */
@@ -45,7 +45,12 @@ struct stp_explanation {
 
 struct stp_explain_options {
     const char *machine_path; /* as mock_machine_load() takes it */
-    const char *plugin;       /* as NCCL_TUNER_PLUGIN */
+    const char *plugin;       /* as NCCL_TUNER_PLUGIN; NULL: none */
+    const char *nccl; /* version that chooses; NULL: the machine's own */
+    /* Reads the variables under which it chooses, as getenv() does, also where
+     * there is no plugin; NULL: none is set. */
+    char *(*variable)(const char *name);
+    const char *only; /* "NAME=", of the variable that counts; NULL: of all */
     const struct stp_policy
         *policy;        /* that the plugin reads; NULL if unknown */
     int coll;           /* ncclFunc_t, or -1 for every one */

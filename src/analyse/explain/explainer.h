@@ -7,6 +7,7 @@
 
 struct stp_explainer {
     struct mock_machine *machine;
+    const char *nccl; /* version that chooses */
     struct mock_nccl *nccl_alone;
     struct mock_nccl *nccl_tuned;
     struct mock_comm *alone;

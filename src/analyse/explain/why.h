@@ -1,7 +1,7 @@
 /* why.h - why one message runs as it does, with a tuner plugin and without */
 #pragma once
 
-#include "analyse/explain/explain.h"
+#include "analyse/explain/overrides.h"
 #include "bench/measurement.h"
 
 /* The pair that runs, and its time. */
@@ -18,25 +18,17 @@ struct stp_why_run {
     bool single_pass;       /* likewise */
 };
 
-/* The effect of a variable. */
-enum stp_override_kind {
-    STP_OVERRIDE_NOTHING,  /* the same runs as without it */
-    STP_OVERRIDE_RUNS,     /* something else runs */
-    STP_OVERRIDE_FAILS,    /* NCCL fails */
-    STP_OVERRIDE_UNPLAYED, /* mock NCCL does not play it */
-};
-
-/* A variable that is set here. */
+/* A variable that is set here; the first may be all together. */
 struct stp_override {
-    const char *name;  /* static */
+    char name[64];     /* "": all together */
     const char *value; /* as it was given */
     enum stp_override_kind kind;
     struct stp_pick pick; /* what runs; of RUNS */
     int n_channels;
-    char text[STP_ERROR_TEXT]; /* FAILS: why.  UNPLAYED: what NCCL does */
+    char text[STP_ERROR_TEXT]; /* FAILS: why. UNPLAYED: what NCCL does */
 };
 
-enum { STP_MAX_OVERRIDES = 16 };
+enum { STP_MAX_OVERRIDES = 32 };
 
 /* A run with buffers or variables other than the message's. */
 struct stp_why_case {
@@ -49,6 +41,7 @@ enum { STP_MAX_WHY_CASES = 4 };
 
 struct stp_why {
     struct mock_machine_info machine;
+    char nccl[16]; /* version that chooses */
     int coll;
     uint64_t n_bytes;
     mock_table cost;       /* NCCL's model, us; below 0 ruled out */
@@ -69,18 +62,12 @@ struct stp_why {
     size_t n_overrides;
 };
 
-/* Asks the plugin through mock NCCL about one collective (options->coll) of
- * 'n_bytes', as a tuner counts them.  'variable' says what environment
- * variables hold, as getenv() does, and each that overrides a tuner is played
- * alone; NULL: none is set.  The values stay the caller's.
+/* Asks the plugin, or NCCL alone, about one collective (options->coll) of
+ * 'n_bytes', as a tuner counts them.  The variables that are set are played all
+ * together and each alone; their values stay the caller's.
  *
  * STP_ERR_DEVICE if the plugin cannot be loaded or fails the collective;
  * *why_ret is untouched then. */
 enum stp_status stp_ask_why(const struct stp_explain_options *options,
-                            uint64_t n_bytes,
-                            char *(*variable)(const char *name),
-                            struct stp_why *why_ret, struct stp_error *err);
-
-/* The name of the i-th variable that overrides a tuner; NULL from the last one
- * on. */
-const char *stp_override_name(size_t i);
+                            uint64_t n_bytes, struct stp_why *why_ret,
+                            struct stp_error *err);

@@ -1,6 +1,7 @@
 /* doctor.h - the checks of `steptune doctor` */
 #pragma once
 
+#include "analyse/explain/variables.h"
 #include "cli/cli.h"
 #include "device/module.h"
 #include "report/results/diagnosis.h"
@@ -65,11 +66,8 @@ void stp_doctor_stage(struct stp_doctor *d);
 /* Tells how the packages beside PyTorch's NCCL, the file 'nccl', come to it. */
 void stp_doctor_package(struct stp_doctor *d, const char *nccl);
 
-/* Whether the variable is set to what switches a fast path of NCCL off. */
-bool stp_doctor_is_off(const char *name);
-
-/* The variable that switches off what the arm needs; NULL: none does. */
-const char *stp_doctor_off_for(const char *arm);
+/* Whether a variable, *v_ret, switches off what the arm needs. */
+bool stp_doctor_off_for(const char *arm, struct stp_variable *v_ret);
 
 /* A try of a transport, for `doctor --backend`: prints what became of it, and
  * returns the exit status. */

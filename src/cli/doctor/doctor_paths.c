@@ -17,75 +17,6 @@
 /* Gains below are noise. */
 #define LEAST_COST 1.02
 
-/* ---- the variables ---- */
-
-/* Which values switch a path off; nowhere: a distance of none. */
-enum path_off { OFF_BY_0, OFF_BY_1, OFF_BY_NOT_0, OFF_BY_NOWHERE };
-
-#define WINDOWS "symmetric memory: NCCL's symmetric kernels and copy engines"
-#define DIRECT                                                                 \
-    "direct access of GPUs to each other, over NVLink and PCIe, and "          \
-    "symmetric "                                                               \
-    "memory"
-
-static const struct path_switch {
-    const char *name;
-    enum path_off off;
-    const char *path; /* that is off */
-    const char *arms; /* that need it, by the first words of their names; NULL:
-                         one measures them all with it or all without */
-} switches[] = {
-    {"NCCL_CUMEM_ENABLE", OFF_BY_0, WINDOWS, "sym,ce,stage"},
-    {"NCCL_WIN_ENABLE", OFF_BY_0, WINDOWS, "sym,ce,stage"},
-    {"NCCL_LOCAL_REGISTER", OFF_BY_0, "ncclCommRegister()", "reg"},
-    {"NCCL_GRAPH_REGISTER", OFF_BY_0,
-     "registration of the buffers of CUDA graphs", NULL},
-    {"NCCL_NVLS_ENABLE", OFF_BY_0,
-     "NVLS, so that rules for nvls and nvls_tree never decide",
-     "nvls,nvls_tree"},
-    {"NCCL_P2P_DISABLE", OFF_BY_1, DIRECT, NULL},
-    {"NCCL_P2P_LEVEL", OFF_BY_NOWHERE, DIRECT, NULL},
-    {"NCCL_P2P_DIRECT_DISABLE", OFF_BY_NOT_0,
-     "copies without a buffer between GPUs of one process", NULL},
-    {"NCCL_SHM_DISABLE", OFF_BY_1,
-     "shared memory, so that GPUs of a host without direct access to each "
-     "other talk over the network",
-     NULL},
-    {"NCCL_MNNVL_ENABLE", OFF_BY_0, "NVLink between hosts", NULL},
-    {"NCCL_IB_DISABLE", OFF_BY_NOT_0,
-     "InfiniBand and RoCE, so that hosts talk over sockets", NULL},
-    {"NCCL_NET_GDR_LEVEL", OFF_BY_NOWHERE,
-     "GPUDirect RDMA, so that data for other hosts go through host memory",
-     NULL},
-};
-
-enum { N_SWITCHES = sizeof(switches) / sizeof(switches[0]) };
-
-/* The value of the variable if it switches the path off, as NCCL reads it; else
- * NULL. */
-static const char *paths_get_off(const struct path_switch *s)
-{
-    const char *value = stp_doctor_setting(s->name);
-    char *end;
-    const long long n = strtoll(value, &end, 0);
-    const bool is_number = end != value && *end == '\0';
-    const bool is_off = s->off == OFF_BY_1       ? is_number && n == 1
-                        : s->off == OFF_BY_NOT_0 ? is_number && n != 0
-                                                 : is_number && n == 0;
-
-    return is_off || (s->off == OFF_BY_NOWHERE && strcmp(value, "LOC") == 0)
-               ? value
-               : NULL;
-}
-
-bool stp_doctor_is_off(const char *name)
-{
-    for (size_t i = 0; i < N_SWITCHES; i++)
-        if (strcmp(switches[i].name, name) == 0)
-            return paths_get_off(&switches[i]) != NULL;
-    return false;
-}
-
 /* Whether the first word of an arm's name is in the list. */
 static bool paths_names(const char *arms, const char *name)
 {
@@ -101,13 +32,13 @@ static bool paths_names(const char *arms, const char *name)
     return has;
 }
 
-const char *stp_doctor_off_for(const char *arm)
+bool stp_doctor_off_for(const char *arm, struct stp_variable *v_ret)
 {
-    for (size_t i = 0; i < N_SWITCHES; i++)
-        if (switches[i].arms != NULL && paths_names(switches[i].arms, arm) &&
-            paths_get_off(&switches[i]) != NULL)
-            return switches[i].name;
-    return NULL;
+    for (size_t i = 0; stp_variable_at(i, v_ret); i++)
+        if (paths_names(v_ret->arms, arm) &&
+            stp_variable_is_off(v_ret, stp_doctor_setting(v_ret->name)))
+            return true;
+    return false;
 }
 
 /* ---- what it costs ---- */
@@ -189,19 +120,19 @@ struct path_measurements {
     struct stp_comparisons all;
 };
 
-static void paths_price(struct stp_doctor *d, const struct path_switch *s,
+static void paths_price(struct stp_doctor *d, const struct stp_variable *v,
                         const struct path_measurements *m)
 {
-    const struct path_cost cost = s->arms != NULL
-                                      ? paths_find_cost(&m->all, s->arms)
-                                      : (struct path_cost){.n_points = 0};
+    const bool has_arms = v->arms[0] != '\0';
+    const struct path_cost cost = has_arms ? paths_find_cost(&m->all, v->arms)
+                                           : (struct path_cost){.n_points = 0};
 
     if (cost.n_points == 0) {
         stp_diagnose_why(&d->diagnosis, "what that costs was not measured%s%s",
                          m->path[0] != '\0' ? " in " : " here", m->path);
         stp_diagnose_todo(
             &d->diagnosis,
-            s->arms != NULL
+            has_arms
                 ? "unset it, or measure without it by `steptune sweep --arms "
                   "all,memory`, and name the file by --measurements"
                 : "unset it, or measure a job with it and without it by "
@@ -257,19 +188,20 @@ static void paths_load(struct stp_doctor *d, struct path_measurements *m)
 void stp_doctor_paths(struct stp_doctor *d)
 {
     struct path_measurements m = {.path = ""};
+    struct stp_variable v;
     bool any = false;
 
     paths_load(d, &m);
-    for (size_t i = 0; i < N_SWITCHES; i++) {
-        const char *value = paths_get_off(&switches[i]);
+    for (size_t i = 0; stp_variable_at(i, &v); i++) {
+        const char *value = stp_doctor_setting(v.name);
 
-        if (value == NULL)
+        if (!stp_variable_is_off(&v, value))
             continue;
         any = true;
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, NULL, NULL,
-                     "%s=%s (%s) switches off %s", switches[i].name, value,
-                     stp_doctor_where(d, switches[i].name), switches[i].path);
-        paths_price(d, &switches[i], &m);
+                     "%s=%s (%s) switches off %s", v.name, value,
+                     stp_doctor_where(d, v.name), v.path);
+        paths_price(d, &v, &m);
     }
     if (!any)
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,

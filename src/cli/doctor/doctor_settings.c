@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyse/explain/why.h"
+#include "analyse/explain/variables.h"
 #include "cli/doctor/doctor.h"
 #include "core/policy/memory_policy.h"
 #include "core/text.h"
@@ -105,21 +105,21 @@ static void settings_judge_choice(struct stp_doctor *d)
 void stp_doctor_variables(struct stp_doctor *d)
 {
     bool any = false;
-    const char *name;
+    struct stp_variable v;
 
     for (const struct stp_gone *gone = NULL;
          (gone = stp_next_gone_setting(gone)) != NULL;)
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, gone->instead, "unset it",
                      "%s is set in %s and no longer read", gone->name,
                      stp_doctor_where(d, gone->name));
-    for (size_t i = 0; (name = stp_override_name(i)) != NULL; i++) {
-        const char *value = getenv(name);
+    for (size_t i = 0; stp_variable_at(i, &v); i++) {
+        const char *name = v.name, *value = getenv(name);
         /* these remove algorithms or protocols from NCCL's table, whatever the
          * policy says */
-        const bool excludes =
-            strcmp(name, "NCCL_ALGO") == 0 || strcmp(name, "NCCL_PROTO") == 0;
+        const bool excludes = stp_variable_is(&v, "choice");
 
-        if (value == NULL || stp_doctor_is_off(name))
+        if (value == NULL || v.plays[0] == '\0' ||
+            strcmp(v.plays, "graph") == 0 || stp_variable_is_off(&v, value))
             continue;
         any = true;
         stp_diagnose(
@@ -146,7 +146,6 @@ struct policy_wants {
     size_t n_channels; /* more channels than NCCL's own */
     size_t n_hosts;    /* several hosts */
     size_t n_memory;   /* memory that a variable switches off */
-    const char *off;   /* that variable */
 };
 
 /* Rules for several hosts hang a job if the hosts hold others. */
@@ -183,19 +182,20 @@ static void policy_judge(struct stp_doctor *d, const char *kind,
     const size_t n = stp_policy_size(policy);
     bool any_limits = false;
     const bool of_memory = stp_policy_get_kind(policy) != STP_POLICY_OF_ARMS;
-    struct policy_wants wants = {.off = NULL};
+    struct policy_wants wants = {.n_foreign = 0};
+    struct stp_variable v, off;
 
     for (size_t i = 0; i < stp_policy_size(policy); i++) {
         const struct stp_rule *rule = stp_policy_rule(policy, i);
-        const char *off =
-            of_memory ? stp_doctor_off_for(stp_memory_name(rule->memory))
-                      : NULL;
 
         wants.n_foreign += rule->gpu != NULL && strcmp(rule->gpu, gpu) != 0;
         wants.n_channels += !of_memory && rule->n_channels > 0;
         wants.n_hosts += !of_memory && rule->nodes.min > 1;
-        wants.n_memory += off != NULL;
-        wants.off = off != NULL ? off : wants.off;
+        if (of_memory &&
+            stp_doctor_off_for(stp_memory_name(rule->memory), &v)) {
+            wants.n_memory++;
+            off = v;
+        }
     }
 
     if (wants.n_foreign == 0)
@@ -231,8 +231,8 @@ static void policy_judge(struct stp_doctor *d, const char *kind,
                      "unset it",
                      "%zu of the %zu rules of %s %s want memory that %s=%s "
                      "switches off",
-                     wants.n_memory, n, kind, path, wants.off,
-                     getenv(wants.off));
+                     wants.n_memory, n, kind, path, off.name,
+                     stp_doctor_setting(off.name));
 }
 
 static bool policy_is_named(const char *variable)

@@ -6,9 +6,9 @@
 #include "report/words.h"
 
 static void explanation_put(const struct stp_explained *x, const char *policy,
-                            struct stp_table *t)
+                            bool alone, struct stp_table *t)
 {
-    const char *const heading = "<decided by";
+    const char *const heading = alone ? NULL : "<decided by";
     const bool is_rule = x->decider == STP_DECIDER_RULE;
     char channels[32];
 
@@ -19,9 +19,10 @@ static void explanation_put(const struct stp_explained *x, const char *policy,
     stp_table_word(t, "collective", "<collective", stp_coll_name(x->coll));
     stp_table_count(t, "min_bytes", "from bytes", x->min_bytes);
     stp_table_count(t, "max_bytes", "to bytes", x->max_bytes);
-    stp_table_ran(t, "auto", "?<AUTO", x->auto_pick.algo, x->auto_pick.proto,
-                  0);
-    stp_table_ran(t, NULL, "<choice", x->pick.algo, x->pick.proto, 0);
+    stp_table_ran(t, "auto", alone ? NULL : "?<AUTO", x->auto_pick.algo,
+                  x->auto_pick.proto, 0);
+    stp_table_ran(t, NULL, alone ? "<runs" : "<choice", x->pick.algo,
+                  x->pick.proto, 0);
     stp_table_ran(t, "choice", NULL, x->pick.algo, x->pick.proto,
                   x->asked_channels);
     stp_table_number(t, "min_channels", NULL, x->min_channels, 0);
@@ -30,6 +31,8 @@ static void explanation_put(const struct stp_explained *x, const char *policy,
     stp_table_word(t, "decided_by", NULL, stp_decider_name(x->decider));
     stp_table_word(t, is_rule ? "policy" : NULL, NULL, policy);
     stp_table_count(t, is_rule ? "line" : NULL, NULL, x->line);
+    if (heading == NULL)
+        return;
     if (is_rule)
         stp_table_text(t, heading, "%s:%u", policy, x->line);
     else if (x->decider == STP_DECIDER_PLUGIN && x->asked_channels != 0)
@@ -40,29 +43,32 @@ static void explanation_put(const struct stp_explained *x, const char *policy,
                        x->decider == STP_DECIDER_NCCL ? "NCCL" : "plugin");
 }
 
-enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
-                                      const char *policy, bool has_table,
-                                      bool is_json, FILE *out,
-                                      struct stp_error *err)
+enum stp_status stp_put_explanation(const struct stp_explanation *explanation,
+                                    const char *policy, bool has_table,
+                                    bool alone, struct stp_table *json,
+                                    FILE *out, struct stp_error *err)
 {
-    const bool has_all = has_table || is_json;
+    const bool has_all = has_table || json != NULL || alone;
     const size_t n = explanation->n_ranges;
-    struct stp_table t = stp_table_result(is_json);
+    struct stp_table text = stp_table_begin(STP_TABLE_TEXT);
+    struct stp_table *t = json != NULL ? json : &text;
     struct stp_paragraph paragraph;
     size_t n_shown = 0;
     enum stp_status status;
     FILE *fp;
 
-    stp_table_count(&t, "sizes_asked", NULL, explanation->n_sizes);
-    stp_table_rows(&t, "ranges");
+    if (json != NULL) {
+        stp_table_count(t, "sizes_asked", NULL, explanation->n_sizes);
+        stp_table_rows(t, "ranges");
+    }
     for (size_t i = 0; i < n; i++)
         if (has_all || explanation->ranges[i].decider != STP_DECIDER_NCCL) {
-            explanation_put(&explanation->ranges[i], policy, &t);
+            explanation_put(&explanation->ranges[i], policy, alone, t);
             n_shown++;
         }
-    status = stp_table_end(&t, out, err);
-    if (is_json)
-        return status;
+    if (json != NULL)
+        return STP_OK;
+    status = stp_table_end(t, out, err);
     if (n_shown > 0)
         fputc('\n', out);
     fp = stp_paragraph_begin(&paragraph, out);
@@ -77,13 +83,13 @@ enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
                 "asked in the others, which --table prints, too. ",
                 n_shown, n);
     fprintf(fp,
-            "The tuner was asked about each collective at %zu sizes: powers of "
+            "%s was asked about each collective at %zu sizes: powers of "
             "two, "
             "64 sizes "
             "an octave, decimal numbers%s, their neighbours, and 256 at "
             "random. Switch points between two of them were found by "
             "bisection.",
-            explanation->n_sizes,
+            alone ? "NCCL" : "The tuner", explanation->n_sizes,
             policy != NULL ? ", the policy's range ends" : "");
     stp_paragraph_end(&paragraph);
     return status;

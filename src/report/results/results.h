@@ -11,6 +11,7 @@
 #include "analyse/derive.h"
 #include "analyse/explain/differ.h"
 #include "analyse/explain/explain.h"
+#include "analyse/explain/overlay.h"
 #include "analyse/explain/why.h"
 #include "analyse/steadiness.h"
 #include "device/device.h"
@@ -125,13 +126,36 @@ enum stp_status stp_print_rules_json(const struct stp_derived *derived,
 
 /* ---- text, or JSON if 'is_json' ---- */
 
+/* NCCL's choices in several cases: of versions, in their order, or else under
+ * variables. */
+struct stp_choices {
+    struct stp_choice_case cases[STP_MAX_CASES];
+    char labels[STP_MAX_CASES][64]; /* versions, or headings */
+    size_t n;
+    bool are_versions;
+    bool has_all; /* also where all choose alike */
+    struct stp_overlay overlay;
+};
+
+/* Prints a row for each run of versions that choose alike, or with a column a
+ * case, and why cases fail; or adds it to a result in JSON (NULL: text). */
+struct stp_table;
+enum stp_status stp_put_choices(const struct stp_choices *choices,
+                                struct stp_table *json, FILE *fp,
+                                struct stp_error *err);
+
+/* A line of the versions at the overlay's one size: "2.24 to 2.27: ring/simple;
+ * from 2.28: ring/ll128". */
+void stp_print_versions(const struct stp_choices *choices, FILE *fp);
+
 /* A row a range: in JSON and with 'has_table' each, else those that the plugin
  * decides, and how many there are.  'policy' is the file's name for the last
- * column, or NULL. */
-enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
-                                      const char *policy, bool has_table,
-                                      bool is_json, FILE *fp,
-                                      struct stp_error *err);
+ * column, or NULL; NCCL 'alone' has no plugin, and the ranges are its own.
+ * Printed, or added to a result in JSON (NULL: text). */
+enum stp_status stp_put_explanation(const struct stp_explanation *explanation,
+                                    const char *policy, bool has_table,
+                                    bool alone, struct stp_table *json,
+                                    FILE *fp, struct stp_error *err);
 
 /* The ranges in which two plugins or policies decide differently: a row each,
  * or one sentence if there is none. */
@@ -157,13 +181,17 @@ struct stp_why_buffers {
 /* The reasons for the choice at one message size. */
 struct stp_why_report {
     const struct stp_why *why;
-    const char *machine; /* its name */
-    const char *plugin;
-    const char *policy; /* its path, or NULL without one */
-    const char *rule;   /* the text of the line that decided, or NULL */
+    const char *machine;                /* its name */
+    const char *plugin;                 /* NULL: NCCL alone */
+    const struct stp_choices *versions; /* at this size; NULL: not asked */
+    const char *policy;                 /* its path, or NULL without one */
+    const char *rule; /* the text of the line that decided, or NULL */
     struct stp_why_buffers buffers[4];
     size_t n_buffers;
 };
+/* A sentence on a variable that is set here. */
+void stp_print_override(const struct stp_override *o, FILE *fp);
+
 enum stp_status stp_print_why(const struct stp_why_report *report, bool is_json,
                               FILE *fp, struct stp_error *err);
 

@@ -12,7 +12,8 @@
 #include "report/words.h"
 
 /* NCCL cannot run all of its 21 pairs; those have no cost in either table. */
-static void why_put_costs(const struct stp_why *why, struct stp_table *t)
+static void why_put_costs(const struct stp_why *why, bool has_plugin,
+                          struct stp_table *t)
 {
     static const char *const choosers[] = {"-", "NCCL", "plugin", "both"};
     const struct stp_pick *alone = &why->alone.pick;
@@ -33,27 +34,30 @@ static void why_put_costs(const struct stp_why *why, struct stp_table *t)
         stp_table_ran(t, NULL, "<entry", a, p, 0);
         stp_table_number(t, "us", "NCCL's us",
                          before >= 0 ? (double)before : NAN, 3);
-        stp_table_number(t, "plugin_us", "plugin's us",
+        stp_table_number(t, has_plugin ? "plugin_us" : NULL,
+                         has_plugin ? "plugin's us" : NULL,
                          after >= 0 ? (double)after : NAN, 3);
-        stp_table_flag(t, "changed", "<changed", before != after);
+        if (has_plugin)
+            stp_table_flag(t, "changed", "<changed", before != after);
         stp_table_word(t, NULL, "<chosen by",
-                       choosers[is_alone + 2 * is_tuned]);
+                       choosers[is_alone + 2 * (is_tuned && has_plugin)]);
     }
 }
 
 static void why_put_run(const char *by, const struct stp_why_run *run,
                         struct stp_table *t)
 {
-    bool asks = run->asked_channels != 0;
+    const bool asks = run->asked_channels != 0;
 
     stp_table_row(t);
     stp_table_word(t, "algorithm", NULL, stp_algo_name(run->pick.algo));
     stp_table_word(t, "protocol", NULL, stp_proto_name(run->pick.proto));
-    stp_table_word(t, NULL, "<", by);
+    stp_table_word(t, NULL, by == NULL ? NULL : "<", by);
     stp_table_ran(t, NULL, "<runs", run->pick.algo, run->pick.proto, 0);
     stp_table_number(t, "channels", "channels", run->n_channels, 0);
     stp_table_number(t, "asked_channels", NULL, run->asked_channels, 0);
-    stp_table_number(t, NULL, "asked for", asks ? run->asked_channels : NAN, 0);
+    stp_table_number(t, NULL, by == NULL ? NULL : "asked for",
+                     asks ? run->asked_channels : NAN, 0);
     stp_table_number(t, "predicted_us", "?predicted us", run->predicted_us, 3);
     stp_table_number(t, "us", "time us", run->us, 3);
     stp_table_word(t, "source", "<source",
@@ -105,8 +109,8 @@ static void why_put_cases(const struct stp_why *why, struct stp_table *t)
     }
 }
 
-static enum stp_status why_print_kernels(const struct stp_why *why, FILE *fp,
-                                         struct stp_error *err)
+static enum stp_status why_print_kernels(const struct stp_why *why, bool alone,
+                                         FILE *fp, struct stp_error *err)
 {
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
 
@@ -115,8 +119,8 @@ static enum stp_status why_print_kernels(const struct stp_why *why, FILE *fp,
     fprintf(fp, "\nIn symmetric windows NCCL compares these, too:\n\n");
     why_put_kernels(why, &t);
     STP_TRY(stp_table_end(&t, fp, err));
-    fprintf(fp, "\nWith the plugin, both buffers in windows where it says "
-                "so:\n\n");
+    fprintf(fp, "\n%soth buffers in windows where it says so:\n\n",
+            alone ? "B" : "With the plugin, b");
     why_put_cases(why, &t);
     return stp_table_end(&t, fp, err);
 }
@@ -126,6 +130,7 @@ static enum stp_status why_print_json(const struct stp_why_report *report,
 {
     const struct stp_why *why = report->why;
     const bool is_rule = why->decider == STP_DECIDER_RULE;
+    const bool alone = report->plugin == NULL;
     cJSON *root = cJSON_CreateObject();
     struct stp_table t;
     cJSON *list;
@@ -135,7 +140,7 @@ static enum stp_status why_print_json(const struct stp_why_report *report,
     stp_json_word(root, "collective", stp_coll_name(why->coll));
     stp_json_number(root, "bytes", (double)why->n_bytes);
     t = stp_table_array(root, "costs");
-    why_put_costs(why, &t);
+    why_put_costs(why, !alone, &t);
     t = stp_table_member(root, "auto");
     why_put_run(NULL, &why->alone, &t);
     t = stp_table_member(root, "choice");
@@ -173,9 +178,10 @@ static enum stp_status why_print_json(const struct stp_why_report *report,
             [STP_OVERRIDE_RUNS] = "runs",
             [STP_OVERRIDE_FAILS] = "fails",
             [STP_OVERRIDE_UNPLAYED] = "not_played",
+            [STP_OVERRIDE_MACHINE] = "another_machine",
         };
 
-        stp_json_word(row, "variable", o->name);
+        stp_json_word(row, "variable", o->name[0] != '\0' ? o->name : "all");
         stp_json_word(row, "value", o->value);
         stp_json_word(row, "effect", kinds[o->kind]);
         if (o->kind == STP_OVERRIDE_RUNS)
@@ -183,6 +189,10 @@ static enum stp_status why_print_json(const struct stp_why_report *report,
                           o->n_channels);
         else if (o->text[0] != '\0')
             stp_json_word(row, "text", o->text);
+    }
+    if (report->versions != NULL) {
+        t = (struct stp_table){.root = root};
+        stp_put_choices(report->versions, &t, fp, err);
     }
     return stp_json_finish(root, fp, err);
 }
@@ -203,33 +213,8 @@ static void why_print_buffers(const struct stp_why_report *report, FILE *fp)
     }
 }
 
-enum stp_status stp_print_why(const struct stp_why_report *report, bool is_json,
-                              FILE *fp, struct stp_error *err)
+static void why_print_decider(const struct stp_why_report *report, FILE *fp)
 {
-    const struct stp_why *why = report->why;
-    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
-    enum stp_status status;
-
-    if (is_json)
-        return why_print_json(report, fp, err);
-    fprintf(fp, "%s of %" PRIu64 " bytes with %s on %s\n\n",
-            stp_coll_name(why->coll), why->n_bytes, report->plugin,
-            report->machine);
-    why_put_costs(why, &t);
-    status = stp_table_end(&t, fp, err);
-    fputc('\n', fp);
-    why_put_run("NCCL alone", &why->alone, &t);
-    why_put_run("with the plugin", &why->tuned, &t);
-    if (status == STP_OK)
-        status = stp_table_end(&t, fp, err);
-    else
-        stp_table_free(&t);
-    if (isnan(why->alone.us)) {
-        fputc('\n', fp);
-        stp_print_paragraph(STP_MODEL_WORDS ".", fp);
-    }
-    fputc('\n', fp);
-
     char rule[4096] = "";
 
     if (report->rule != NULL)
@@ -251,41 +236,84 @@ enum stp_status stp_print_why(const struct stp_why_report *report, bool is_json,
             fprintf(fp, "Decided by NCCL: the plugin changed nothing.\n");
         break;
     }
+}
 
+void stp_print_override(const struct stp_override *o, FILE *fp)
+{
+    char name[STP_RAN_NAME];
+
+    if (o->name[0] == '\0')
+        fprintf(fp, "All that is set here together: ");
+    else
+        fprintf(fp, "%s=%s is set here: ", o->name, o->value);
+    switch (o->kind) {
+    case STP_OVERRIDE_NOTHING:
+        fprintf(fp, "the same runs.\n");
+        break;
+    case STP_OVERRIDE_RUNS:
+        stp_ran_name(o->pick.algo, o->pick.proto, 0, name);
+        fprintf(fp, "it overrides that, and %s runs on %d channels.\n", name,
+                o->n_channels);
+        break;
+    case STP_OVERRIDE_FAILS:
+        fprintf(fp, "NCCL fails: %s\n", o->text);
+        break;
+    case STP_OVERRIDE_UNPLAYED:
+        fprintf(fp, "%s; mock NCCL does not play that.\n", o->text);
+        break;
+    case STP_OVERRIDE_MACHINE:
+        fprintf(fp, "NCCL searches its graphs by it, so that the machine would "
+                    "be another: `steptune record` with it set tells.\n");
+        break;
+    }
+}
+
+enum stp_status stp_print_why(const struct stp_why_report *report, bool is_json,
+                              FILE *fp, struct stp_error *err)
+{
+    const struct stp_why *why = report->why;
+    const bool alone = report->plugin == NULL;
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+    enum stp_status status;
+
+    if (is_json)
+        return why_print_json(report, fp, err);
+    fprintf(fp, "%s of %" PRIu64 " bytes with %s%s on %s\n\n",
+            stp_coll_name(why->coll), why->n_bytes,
+            alone ? "NCCL " : report->plugin, alone ? why->nccl : "",
+            report->machine);
+    why_put_costs(why, !alone, &t);
+    status = stp_table_end(&t, fp, err);
+    fputc('\n', fp);
+    why_put_run(alone ? NULL : "NCCL alone", &why->alone, &t);
+    if (!alone)
+        why_put_run("with the plugin", &why->tuned, &t);
+    if (status == STP_OK)
+        status = stp_table_end(&t, fp, err);
+    else
+        stp_table_free(&t);
+    if (isnan(why->alone.us)) {
+        fputc('\n', fp);
+        stp_print_paragraph(STP_MODEL_WORDS ".", fp);
+    }
+    fputc('\n', fp);
+
+    if (!alone)
+        why_print_decider(report, fp);
     if (why->tuned.limit != 0)
         fprintf(fp,
                 "The plugin asks for %d channels, and NCCL takes no more than "
                 "its own %d, as from 2.31 on.\n",
                 why->tuned.asked_channels, why->tuned.limit);
     why_print_buffers(report, fp);
-    for (size_t i = 0; i < why->n_overrides; i++) {
-        const struct stp_override *o = &why->overrides[i];
-        char name[STP_RAN_NAME];
-
-        fprintf(fp, "%s=%s is set here: ", o->name, o->value);
-        switch (o->kind) {
-        case STP_OVERRIDE_NOTHING:
-            fprintf(fp, "the same runs.\n");
-            break;
-        case STP_OVERRIDE_RUNS:
-            stp_ran_name(o->pick.algo, o->pick.proto, 0, name);
-            fprintf(fp, "it overrides that, and %s runs on %d channels.\n",
-                    name, o->n_channels);
-            break;
-        case STP_OVERRIDE_FAILS:
-            fprintf(fp, "NCCL fails: %s\n", o->text);
-            break;
-        case STP_OVERRIDE_UNPLAYED:
-            fprintf(fp, "%s; mock NCCL does not play that.\n", o->text);
-            break;
-        }
+    if (report->versions != NULL) {
+        fprintf(fp, "By version, on the same graphs: ");
+        stp_print_versions(report->versions, fp);
     }
-    if (why->n_overrides == 0) {
-        fprintf(fp, "Nothing that is set here overrides it: ");
-        for (size_t i = 0; stp_override_name(i) != NULL; i++)
-            fprintf(fp, "%s%s", i == 0 ? "" : ", ", stp_override_name(i));
-        fprintf(fp, " are unset.\n");
-    }
-    STP_THEN(status, why_print_kernels(why, fp, err));
+    for (size_t i = 0; i < why->n_overrides; i++)
+        stp_print_override(&why->overrides[i], fp);
+    if (why->n_overrides == 0)
+        fprintf(fp, "No variable that is set here overrides it.\n");
+    STP_THEN(status, why_print_kernels(why, alone, fp, err));
     return status;
 }

@@ -56,6 +56,9 @@ TEST(ExplainPlaces, AreShownFromEndToEnd)
         const stp_explain_options options{
             .machine_path = STP_FIXTURES "/machines/h200x4",
             .plugin = STP_TEST_PLUGINS "/libnccl-tuner-planted_here.so",
+            .nccl = nullptr,
+            .variable = nullptr,
+            .only = nullptr,
             .policy = nullptr,
             .coll = coll,
             .max_bytes = uint64_t{1} << 34};

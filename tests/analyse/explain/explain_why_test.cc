@@ -69,7 +69,8 @@ class Why : public testing::Test
         options.plugin = plugin;
         options.policy = parsed;
         options.coll = coll;
-        EXPECT_EQ(STP_OK, stp_ask_why(&options, n_bytes, Variable, &why, &err))
+        options.variable = Variable;
+        EXPECT_EQ(STP_OK, stp_ask_why(&options, n_bytes, &why, &err))
             << err.text;
         stp_policy_free(parsed);
         return why;
@@ -234,6 +235,15 @@ TEST_F(Why, EachVariableIsPlayedAlone)
         {"NCCL_NVLS_NCHANNELS", "4", STP_OVERRIDE_RUNS, "nvls/simple"},
         {"NCCL_CTA_POLICY", "1", STP_OVERRIDE_UNPLAYED, "from its tuner"},
         {"NCCL_NTHREADS", "256", STP_OVERRIDE_UNPLAYED, "of channels"},
+        {"NCCL_NVLS_ENABLE", "off", STP_OVERRIDE_RUNS, "ring/ll"},
+        {"NCCL_MAX_NRINGS", "4", STP_OVERRIDE_NOTHING, ""},
+        {"NCCL_P2P_DISABLE", "1", STP_OVERRIDE_MACHINE, ""},
+        {"NCCL_P2P_DISABLE", "0", STP_OVERRIDE_NOTHING, ""},
+        {"NCCL_P2P_DISABLE", "2", STP_OVERRIDE_NOTHING, ""},
+        {"NCCL_P2P_LEVEL", "PIX", STP_OVERRIDE_MACHINE, ""},
+        {"NCCL_CROSS_NIC", "1", STP_OVERRIDE_MACHINE, ""},
+        {"NCCL_CROSS_NIC", "2", STP_OVERRIDE_NOTHING, ""},
+        {"NCCL_ENQUEUE_REARCH_ENABLE", "1", STP_OVERRIDE_NOTHING, ""},
     };
 
     for (const auto &c : cases) {
@@ -257,18 +267,21 @@ TEST_F(Why, EachVariableIsPlayedAlone)
 }
 
 // Each of the two variables allows something, both together nothing.
-TEST_F(Why, PlaysNcclAlgoAndNcclProtoTogether)
+TEST_F(Why, PlaysAllVariablesTogetherThenEach)
 {
     environment = {{"NCCL_ALGO", "nvls"}, {"NCCL_PROTO", "ll"}};
 
     stp_why why = Ask("h100x8", "allreduce,0,inf,nvls,simple,-1,-1,-1\n",
                       ncclFuncAllReduce, 1 << 20);
 
-    ASSERT_EQ(2u, why.n_overrides);
-    for (const stp_override &o : {why.overrides[0], why.overrides[1]}) {
-        EXPECT_EQ(STP_OVERRIDE_FAILS, o.kind) << o.name;
-        EXPECT_THAT(o.text, testing::HasSubstr("NCCL_PROTO was set to ll."));
-    }
+    ASSERT_EQ(3u, why.n_overrides);
+    EXPECT_STREQ("", why.overrides[0].name);
+    EXPECT_EQ(STP_OVERRIDE_FAILS, why.overrides[0].kind);
+    EXPECT_THAT(why.overrides[0].text, HasSubstr("NCCL_PROTO was set to ll."));
+    EXPECT_STREQ("NCCL_ALGO", why.overrides[1].name);
+    EXPECT_EQ(STP_OVERRIDE_NOTHING, why.overrides[1].kind);
+    EXPECT_STREQ("NCCL_PROTO", why.overrides[2].name);
+    EXPECT_EQ("ring/ll", Name(why.overrides[2].pick));
 }
 
 TEST_F(Why, AnotherVendorsChannelsAreItsDecision)
@@ -286,12 +299,11 @@ TEST_F(Why, AnotherVendorsChannelsAreItsDecision)
 TEST_F(Why, APluginThatDoesNotLoadIsAnError)
 {
     const stp_explain_options options = {STP_FIXTURES "/machines/h200x4",
-                                         "./nowhere.so", nullptr,
-                                         ncclFuncAllReduce, 0};
+                                         "./nowhere.so"};
     stp_why why{};
     stp_error err{};
 
-    EXPECT_EQ(STP_ERR_DEVICE, stp_ask_why(&options, 8, nullptr, &why, &err));
+    EXPECT_EQ(STP_ERR_DEVICE, stp_ask_why(&options, 8, &why, &err));
     EXPECT_THAT(
         err.text,
         HasSubstr(

@@ -1,0 +1,35 @@
+/* overlay.h - NCCL's choice in several cases, size by size: of several
+ * versions, or under several variables */
+#pragma once
+
+#include "analyse/explain/overrides.h"
+
+enum { STP_MAX_CASES = 24 };
+
+/* A case, and what became of it. */
+struct stp_choice_case {
+    struct stp_explain_options options; /* its collective is all cases' */
+    char fault[STP_ERROR_TEXT];         /* first failure; "": none */
+};
+
+/* Sizes at which each case chooses one pair; algo -1: it fails. */
+struct stp_overlay_row {
+    int coll;
+    uint64_t min_bytes, max_bytes;
+    struct stp_pick picks[STP_MAX_CASES];
+};
+
+struct stp_overlay {
+    struct stp_overlay_row *rows; /* by collective, then ascending */
+    size_t n_rows, capacity;
+};
+
+/* Asks in each case, as stp_explain() does, or about 'one' size alone:
+ * max_bytes. A failure is its case's, for all sizes of the collective.
+ * STP_ERR_NOMEM leaves *out_ret untouched.  Free with stp_overlay_free(). */
+enum stp_status stp_overlay_ask(struct stp_choice_case *cases, size_t n,
+                                int coll, uint64_t max_bytes, bool one,
+                                struct stp_overlay *out_ret,
+                                struct stp_error *err);
+
+void stp_overlay_free(struct stp_overlay *overlay);

@@ -1,0 +1,119 @@
+/* choices.c - NCCL's own choices, of several versions and under variables */
+#include <string.h>
+
+#include "core/names.h"
+#include "report/json.h"
+#include "report/results/results.h"
+#include "report/table.h"
+#include "report/words.h"
+
+enum { LABELS = 64 }; /* bytes of "2.24 to 2.27" */
+
+static const char *choices_name(const struct stp_pick *pick,
+                                char name[STP_RAN_NAME])
+{
+    snprintf(name, STP_RAN_NAME, "fails");
+    if (pick->algo >= 0)
+        stp_ran_name(pick->algo, pick->proto, 0, name);
+    return name;
+}
+
+/* The end of the cases from 'i' on that choose alike. */
+static size_t choices_end(const struct stp_overlay_row *row, size_t n, size_t i)
+{
+    size_t end = i + 1;
+
+    while (end < n && stp_pick_equal(row->picks[i], row->picks[end]))
+        end++;
+    return end;
+}
+
+/* "2.24 to 2.27", "from 2.28" or "2.31". */
+static const char *choices_span(const struct stp_choices *c, size_t i,
+                                size_t end, char text[LABELS])
+{
+    if (end == i + 1)
+        snprintf(text, LABELS, "%.20s", c->labels[i]);
+    else if (end == c->n && i > 0)
+        snprintf(text, LABELS, "from %.20s", c->labels[i]);
+    else
+        snprintf(text, LABELS, "%.20s to %.20s", c->labels[i],
+                 c->labels[end - 1]);
+    return text;
+}
+
+void stp_print_versions(const struct stp_choices *c, FILE *fp)
+{
+    const struct stp_overlay_row *row = &c->overlay.rows[0];
+    char name[STP_RAN_NAME], span[LABELS];
+
+    for (size_t i = 0, end; i < c->n; i = end) {
+        end = choices_end(row, c->n, i);
+        fprintf(fp, "%s%s: %s", i > 0 ? "; " : "",
+                choices_span(c, i, end, span),
+                choices_name(&row->picks[i], name));
+    }
+    fputs(".\n", fp);
+}
+
+/* A row for each run of versions that choose alike, or one with a column a
+ * case. */
+static void choices_put(const struct stp_choices *c,
+                        const struct stp_overlay_row *row, struct stp_table *t)
+{
+    char name[STP_RAN_NAME], span[LABELS];
+
+    for (size_t i = 0, end; i < c->n; i = end) {
+        const struct stp_pick *pick = &row->picks[i];
+
+        end = c->are_versions ? choices_end(row, c->n, i) : i + 1;
+        if (i == 0 || c->are_versions || t->format == STP_TABLE_JSON) {
+            stp_table_row(t);
+            stp_table_word(t, "collective", "<collective",
+                           stp_coll_name(row->coll));
+            stp_table_count(t, "min_bytes", "from bytes", row->min_bytes);
+            stp_table_count(t, "max_bytes", "to bytes", row->max_bytes);
+            stp_table_word(t, "first", NULL, c->labels[i]);
+            stp_table_word(t, "last", NULL, c->labels[end - 1]);
+            stp_table_ran(t, "choice", NULL, pick->algo, pick->proto, 0);
+            stp_table_word(t, pick->algo < 0 ? "fault" : NULL, NULL,
+                           c->cases[i].fault);
+        }
+        if (c->are_versions)
+            stp_table_word(t, NULL, "<NCCL", choices_span(c, i, end, span));
+        snprintf(span, sizeof(span), "<%s",
+                 c->are_versions ? "runs" : c->labels[i]);
+        stp_table_word(t, NULL, span, choices_name(pick, name));
+    }
+}
+
+enum stp_status stp_put_choices(const struct stp_choices *c,
+                                struct stp_table *json, FILE *fp,
+                                struct stp_error *err)
+{
+    const char *key = c->are_versions ? "versions" : "variables";
+    struct stp_table t = json != NULL ? stp_table_array(json->root, key)
+                                      : stp_table_begin(STP_TABLE_TEXT);
+    size_t n_shown = 0;
+
+    for (size_t i = 0; i < c->overlay.n_rows; i++) {
+        const struct stp_overlay_row *row = &c->overlay.rows[i];
+
+        if (!c->has_all && choices_end(row, c->n, 0) == c->n)
+            continue;
+        choices_put(c, row, &t);
+        n_shown++;
+    }
+    if (json != NULL)
+        return STP_OK;
+    if (n_shown == 0)
+        fprintf(fp, "NCCL %s to %s choose alike.\n", c->labels[0],
+                c->labels[c->n - 1]);
+    else
+        STP_TRY(stp_table_end(&t, fp, err));
+    for (size_t i = 0; i < c->n; i++)
+        if (c->cases[i].fault[0] != '\0')
+            fprintf(fp, "%s%s: %s\n", i == 0 ? "\n" : "", c->labels[i],
+                    c->cases[i].fault);
+    return STP_OK;
+}

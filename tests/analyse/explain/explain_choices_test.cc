@@ -1,0 +1,231 @@
+// NCCL's own choices by version and by variable, and what values NCCL reads.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+
+#include "support/mock_test.h"
+
+extern "C" {
+#include "analyse/explain/overlay.h"
+}
+
+namespace
+{
+
+using namespace mock_test;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::map<std::string, std::string> environment;
+
+char *Variable(const char *name)
+{
+    auto found = environment.find(name);
+    return found != environment.end() ? found->second.data() : nullptr;
+}
+
+class Overlay
+{
+  public:
+    Overlay(const std::string &machine, int coll, uint64_t max_bytes,
+            bool one = false)
+        : path_(STP_FIXTURES "/machines/" + machine)
+    {
+        for (const char *version; (version = mock_release_name(cases.size()));)
+            cases.push_back({{path_.c_str(), nullptr, version, Variable}, ""});
+        stp_error err{};
+        EXPECT_EQ(STP_OK, stp_overlay_ask(cases.data(), cases.size(), coll,
+                                          max_bytes, one, &overlay, &err));
+    }
+    ~Overlay()
+    {
+        stp_overlay_free(&overlay);
+    }
+    Overlay(const Overlay &) = delete;
+    Overlay &operator=(const Overlay &) = delete;
+
+    const stp_overlay_row *Find(int coll, uint64_t n_bytes) const
+    {
+        for (size_t i = 0; i < overlay.n_rows; i++)
+            if (overlay.rows[i].coll == coll &&
+                overlay.rows[i].min_bytes <= n_bytes &&
+                n_bytes <= overlay.rows[i].max_bytes)
+                return &overlay.rows[i];
+        return nullptr;
+    }
+
+    std::vector<stp_choice_case> cases;
+    stp_overlay overlay{};
+
+  private:
+    const std::string path_;
+};
+
+// Each version chooses at a size what the overlay says of it.
+TEST(ExplainChoices, AreThoseOfEachVersionUnderTheVariables)
+{
+    const struct {
+        const char *name;
+        std::map<std::string, std::string> set;
+    } machines[] = {
+        {"h100x8", {}},
+        {"h100n2x8",
+         {{"NCCL_ALGO", "allreduce:tree,ring"}, {"NCCL_PROTO", "^LL"}}},
+        {"h100x8", {{"NCCL_NVLS_ENABLE", "0"}, {"NCCL_MAX_NCHANNELS", "4"}}},
+    };
+    std::mt19937_64 random(5);
+    size_t n_differ = 0;
+
+    for (const auto &[name, set] : machines) {
+        environment = set;
+        const Overlay o(name, -1, uint64_t{1} << 30);
+        const Machine machine = LoadMachine(name);
+        const uint64_t grain =
+            2 * static_cast<uint64_t>(
+                    mock_machine_get_info(machine.get())->n_ranks);
+
+        for (int i = 0; i < 60; i++) {
+            const int coll = static_cast<int>(random() % 5);
+            const uint64_t n_bytes =
+                (1 + (random() >> (35 + random() % 20)) / grain) * grain;
+            const stp_overlay_row *row = o.Find(coll, n_bytes);
+            ASSERT_NE(nullptr, row) << coll << " " << n_bytes;
+            for (size_t v = 0; v < o.cases.size(); v++) {
+                mock_nccl_options options{};
+                options.version = mock_release_name(v);
+                options.algo = Variable("NCCL_ALGO");
+                options.proto = Variable("NCCL_PROTO");
+                options.no_nvls = Variable("NCCL_NVLS_ENABLE") != nullptr;
+                if (Variable("NCCL_MAX_NCHANNELS") != nullptr)
+                    options.limits.max_channels = 4;
+                Nccl nccl = MakeNccl(options);
+                Comm comm = MakeComm(nccl, machine);
+                mock_call call = Call(static_cast<ncclFunc_t>(coll), n_bytes);
+                mock_outcome out;
+                const bool runs = mock_comm_collective(comm.get(), &call,
+                                                       &out) == ncclSuccess;
+                EXPECT_EQ(runs ? out.algo : -1, row->picks[v].algo)
+                    << name << " " << options.version << " " << coll << " "
+                    << n_bytes;
+                EXPECT_EQ(runs ? out.proto : -1, row->picks[v].proto);
+                n_differ +=
+                    v > 0 && !stp_pick_equal(row->picks[v], row->picks[0]);
+            }
+        }
+    }
+    EXPECT_GT(n_differ, 20u);
+}
+
+TEST(ExplainChoices, CoverAllSizesOnce)
+{
+    environment = {};
+    const Overlay o("h100n2x8", ncclFuncAllReduce, 1 << 28);
+    uint64_t next = 32;
+
+    for (size_t i = 0; i < o.overlay.n_rows; i++) {
+        EXPECT_EQ(next, o.overlay.rows[i].min_bytes);
+        next = o.overlay.rows[i].max_bytes + 32;
+    }
+    EXPECT_EQ((uint64_t{1} << 28) + 32, next);
+}
+
+TEST(ExplainChoices, NameTheFaultOfACaseThatFails)
+{
+    environment = {{"NCCL_ALGO", "nosuch"}};
+    const Overlay o("h100x8", ncclFuncReduce, 1 << 20, true);
+
+    ASSERT_EQ(1u, o.overlay.n_rows);
+    EXPECT_EQ(1u << 20, o.overlay.rows[0].max_bytes);
+    EXPECT_STREQ("", o.cases[0].fault); // 2.21 passes over unknown words
+    EXPECT_EQ(NCCL_ALGO_RING, o.overlay.rows[0].picks[0].algo);
+    EXPECT_THAT(o.cases.back().fault, HasSubstr("'nosuch' is no algorithm"));
+    EXPECT_EQ(-1, o.overlay.rows[0].picks[o.cases.size() - 1].algo);
+}
+
+// ---- the table of variables ----
+
+stp_variable Row(const std::string &name)
+{
+    stp_variable v{};
+    for (size_t i = 0; stp_variable_at(i, &v); i++)
+        if (name == v.name)
+            return v;
+    ADD_FAILURE() << name;
+    return {};
+}
+
+TEST(ExplainVariables, AreEachOnceAndWhole)
+{
+    std::set<std::string> names;
+    stp_variable v;
+
+    for (size_t i = 0; stp_variable_at(i, &v); i++) {
+        EXPECT_THAT(v.name, StartsWith("NCCL_"));
+        EXPECT_TRUE(names.insert(v.name).second) << v.name;
+        EXPECT_TRUE(v.first >= 21 && (v.last == 0 || v.last >= v.first))
+            << v.name;
+        EXPECT_STRNE("", v.kind) << v.name;
+        EXPECT_EQ(std::string(v.plays) == "says", v.does[0] != '\0') << v.name;
+        EXPECT_EQ(v.off[0] != '\0', v.path[0] != '\0') << v.name;
+    }
+    EXPECT_GT(names.size(), 250u);
+}
+
+TEST(ExplainVariables, AreReadAsNcclReadsThem)
+{
+    const struct {
+        const char *name, *value;
+        bool off;
+        const char *misread; // "": as it was meant
+    } cases[] = {
+        // clang-format off
+        {"NCCL_P2P_DISABLE", "1", true, ""},
+        {"NCCL_P2P_DISABLE", "0x1", true, ""},
+        {"NCCL_P2P_DISABLE", "true", false, "NCCL reads it as 0"},
+        {"NCCL_P2P_DISABLE", "1;", true, "NCCL reads it as 1, and not what"},
+        {"NCCL_P2P_DISABLE", "", false, ""},
+        {"NCCL_WIN_ENABLE", "yes", true, "NCCL reads it as 0"},
+        {"NCCL_CUMEM_ENABLE", "-2", false, ""},
+        {"NCCL_BUFFSIZE", "4M", false, "NCCL reads it as 4, and not what"},
+        {"NCCL_BUFFSIZE", "99999999999999999999", false, "its default"},
+        {"NCCL_IB_TIMEOUT", " 22 ", false, ""},
+        {"NCCL_P2P_LEVEL", "NVL", false, ""},
+        {"NCCL_P2P_LEVEL", "nvl", false, "NCCL passes over it, expected LOC"},
+        {"NCCL_P2P_LEVEL", "LOC", true, ""},
+        {"NCCL_NET_GDR_LEVEL", "0", true, ""},
+        {"NCCL_NET_GDR_LEVEL", "5", false, ""},
+        {"NCCL_DEBUG", "info", false, ""},
+        {"NCCL_DEBUG", "DEBUG", false, "expected VERSION,WARN,INFO"},
+        {"NCCL_DEBUG_SUBSYS", "^INIT,net", false, ""},
+        {"NCCL_DEBUG_SUBSYS", "INIT,TUNE", false, "passes over 'TUNE'"},
+        {"NCCL_SOCKET_FAMILY", "AF_INET6", false, ""},
+        {"NCCL_SOCKET_FAMILY", "ipv6", false, "expected AF_INET,AF_INET6"},
+        {"NCCL_SOCKET_FAMILY", "af_inet", false, "expected AF_INET"},
+        {"NCCL_CTA_POLICY", "2", false, ""},
+        {"NCCL_CTA_POLICY", "zero|EFFICIENCY", false, ""},
+        {"NCCL_CTA_POLICY", "FAST", false, "passes over 'FAST'"},
+        {"NCCL_THREAD_THRESHOLDS", "8 8 64", false, ""},
+        {"NCCL_THREAD_THRESHOLDS", "8,8,64", false, "numbers between blanks"},
+        {"NCCL_SOCKET_IFNAME", "^lo,docker", false, ""},
+        {"NCCL_IB_DISABLE", "2", true, ""},
+        // clang-format on
+    };
+
+    for (const auto &c : cases) {
+        const stp_variable v = Row(c.name);
+        char text[STP_VARIABLE_TEXT] = "";
+
+        SCOPED_TRACE(std::string(c.name) + "=" + c.value);
+        EXPECT_EQ(c.off, stp_variable_is_off(&v, c.value));
+        EXPECT_EQ(c.misread[0] != '\0',
+                  stp_variable_is_misread(&v, c.value, text))
+            << text;
+        EXPECT_THAT(text, HasSubstr(c.misread));
+    }
+}
+
+} // namespace
