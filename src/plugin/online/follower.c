@@ -118,6 +118,29 @@ static unsigned follower_find_key(struct stp_keys *keys, int coll,
     return STP_BANDIT_KEYS;
 }
 
+static bool follower_allows(const struct stp_cost_view *view,
+                            const struct stp_bandit_arm *arm)
+{
+    return arm->algo >= 0 && arm->algo < view->n_algo &&
+           arm->proto < view->n_proto &&
+           view->cost[arm->algo * view->n_proto + arm->proto] >= 0.0f;
+}
+
+/* Reports a call to the observer. */
+static void follower_observe(struct stp_follower *f,
+                             struct stp_observed_call *call,
+                             const struct stp_query *query,
+                             const struct stp_cost_view *view)
+{
+    struct stp_choice choice;
+
+    if (call->is_new && follower_ask_policy(f, query, view, &choice)) {
+        call->policy_arm.algo = (int8_t)choice.algo;
+        call->policy_arm.proto = (int8_t)choice.proto;
+    }
+    stp_observer_call(f->observer, call, query, view);
+}
+
 /* The arm in force for the query; algo -1: NCCL's own choice. */
 static struct stp_bandit_arm follower_find_arm(struct stp_follower *f,
                                                const struct stp_query *query,
@@ -125,7 +148,6 @@ static struct stp_bandit_arm follower_find_arm(struct stp_follower *f,
 {
     const struct stp_in_force none = {.arm.algo = -1}, *in_force = &none;
     struct stp_observed_call call = {.policy_arm.algo = -1};
-    struct stp_choice choice;
 
     if (!f->trial.is_on && --f->countdown == 0)
         follower_enter_epoch(f);
@@ -138,15 +160,50 @@ static struct stp_bandit_arm follower_find_arm(struct stp_follower *f,
                        ? &f->trial.tried
                        : &f->in_force[call.key];
     call.index = in_force->index;
-    if (f->learns) {
-        if (call.is_new && follower_ask_policy(f, query, view, &choice)) {
-            call.policy_arm.algo = (int8_t)choice.algo;
-            call.policy_arm.proto = (int8_t)choice.proto;
-        }
-        stp_observer_call(f->observer, &call, query, view);
-    }
+    if (f->learns)
+        follower_observe(f, &call, query, view);
     f->n_calls++;
     return in_force->arm;
+}
+
+/* A bit for each arm of the schedule that the table allows. */
+static uint32_t follower_find_allowed(const struct stp_follower *f,
+                                      const struct stp_cost_view *view)
+{
+    const struct stp_bandit_arm *arms;
+    const size_t n = stp_schedule_arms(f->schedule, &arms);
+    uint32_t allowed = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (follower_allows(view, &arms[i]))
+            allowed |= UINT32_C(1) << i;
+    return allowed;
+}
+
+/* The arm that the schedule has for the query; algo -1: none. */
+static struct stp_bandit_arm
+follower_follow_schedule(struct stp_follower *f, const struct stp_query *query,
+                         const struct stp_cost_view *view)
+{
+    struct stp_observed_call call = {.policy_arm.algo = -1};
+    const struct stp_bandit_arm *arms;
+    struct stp_schedule_turn turn;
+
+    call.key =
+        follower_find_key(&f->keys, query->coll, query->n_bytes, &call.is_new);
+    turn = stp_schedule_call(f->schedule, call.key, query->coll, query->n_bytes,
+                             call.is_new ? follower_find_allowed(f, view) : 0);
+    call.index = turn.arm;
+    call.is_timed = turn.is_timed;
+    if (f->learns) {
+        if (turn.news != STP_SCHEDULE_NONE)
+            stp_observer_heard(f->observer, turn.news, f->n_calls);
+        follower_observe(f, &call, query, view);
+    }
+    f->n_calls++;
+    stp_schedule_arms(f->schedule, &arms);
+    return turn.arm != 0 ? arms[turn.arm - 1]
+                         : (struct stp_bandit_arm){.algo = -1};
 }
 
 bool stp_follower_choose(struct stp_follower *follower,
@@ -160,18 +217,18 @@ bool stp_follower_choose(struct stp_follower *follower,
     /* All ranks have joined before the first decision. */
     if (!f->is_checked) {
         f->is_checked = true;
-        f->takes_part = f->agreement != NULL &&
-                        f->agreement->ops->is_complete(f->agreement);
+        f->takes_part = f->schedule != NULL ||
+                        (f->agreement != NULL &&
+                         f->agreement->ops->is_complete(f->agreement));
         f->learns = f->takes_part && f->observer != NULL;
         if (f->observer != NULL && !f->takes_part)
             stp_observer_stop(f->observer,
                               "a rank has no part in it (its log says why)");
     }
     if (f->takes_part)
-        arm = follower_find_arm(f, query, view);
-    if (arm.algo < 0 || arm.algo >= view->n_algo ||
-        arm.proto >= view->n_proto ||
-        !(view->cost[arm.algo * view->n_proto + arm.proto] >= 0.0f))
+        arm = f->schedule != NULL ? follower_follow_schedule(f, query, view)
+                                  : follower_find_arm(f, query, view);
+    if (!follower_allows(view, &arm))
         return follower_ask_policy(f, query, view, choice_ret);
     *choice_ret = (struct stp_choice){
         .algo = arm.algo, .proto = arm.proto, .n_channels = arm.n_channels};
@@ -180,21 +237,29 @@ bool stp_follower_choose(struct stp_follower *follower,
 
 bool stp_follower_wants_time(const struct stp_follower *follower)
 {
+    const uint32_t n_left = follower->schedule != NULL
+                                ? stp_schedule_next_timed(follower->schedule)
+                            : follower->trial.is_on ? follower->trial.n_left
+                                                    : UINT32_MAX;
+
     return follower->learns &&
-           ((follower->trial.is_on &&
-             follower->trial.n_left < stp_observer_lead(follower->observer)) ||
+           (n_left < stp_observer_lead(follower->observer) ||
             stp_observer_is_sampling(follower->observer));
 }
 
 /* ---- life ---- */
 
-/* Hashes only the settings that select keys and epochs: the observer's other
- * settings reach the ranks as proposals. */
+/* Hashes only the settings that select keys and epochs, and the schedule: the
+ * observer's other settings reach the ranks as proposals. */
 void stp_follower_fingerprint(const struct stp_follower *f,
                               struct stp_fingerprint *fingerprint)
 {
     fingerprint->part[STP_FINGERPRINT_SETTINGS] = stp_hash(
         f->keys.strategy, f->short_epoch + ((uint64_t)f->same_bits << 32));
+    if (f->schedule != NULL)
+        fingerprint->part[STP_FINGERPRINT_SETTINGS] =
+            stp_hash(fingerprint->part[STP_FINGERPRINT_SETTINGS],
+                     stp_schedule_hash(f->schedule));
     fingerprint->part[STP_FINGERPRINT_POLICY] = 1;
     if (f->policy == NULL)
         return;
@@ -206,6 +271,7 @@ void stp_follower_fingerprint(const struct stp_follower *f,
 enum stp_status stp_follower_open(const struct stp_comm_info *info,
                                   const char *policy_path, bool same_bits,
                                   const struct stp_learner_rules *rules,
+                                  const struct stp_schedule_rules *schedule,
                                   struct stp_follower **follower_ret,
                                   struct stp_error *err)
 {
@@ -217,8 +283,18 @@ enum stp_status stp_follower_open(const struct stp_comm_info *info,
     if (policy_path != NULL)
         status = stp_shared_policy_acquire(policy_path, &info->shape,
                                            &f->policy, err);
+    if (status == STP_OK) {
+        f->same_bits = same_bits || (f->policy != NULL &&
+                                     stp_shared_policy_same_bits(f->policy));
+        if (schedule != NULL) {
+            struct stp_schedule_rules all = *schedule;
+
+            all.same_bits = f->same_bits;
+            status = stp_schedule_open(&all, &f->schedule, err);
+        }
+    }
     if (status != STP_OK) {
-        free(f);
+        stp_follower_close(f);
         return status;
     }
     f->countdown = 1;
@@ -227,12 +303,11 @@ enum stp_status stp_follower_open(const struct stp_comm_info *info,
     f->why_not =
         rules == NULL        ? "STEPTUNE_FREEZE is set"
         : info->comm_id == 0 ? "this NCCL names no communicator, 2.28 does"
-        : info->shape.n_nodes > 1
-            ? "communicators of several hosts are not learned in, they follow "
-              "the policy"
+        : info->shape.n_nodes > 1 && schedule == NULL
+            ? "hosts that are not compared in a store (STEPTUNE_AGREE), or "
+              "have no times on the GPU (NCCL_PROFILER_PLUGIN), follow the "
+              "policy alone"
             : NULL;
-    f->same_bits = same_bits || (f->policy != NULL &&
-                                 stp_shared_policy_same_bits(f->policy));
     if (rules != NULL)
         f->keys.strategy = rules->bandit.strategy;
     f->short_epoch = f->keys.strategy == STP_STRATEGY_EPSILON
@@ -244,7 +319,7 @@ enum stp_status stp_follower_open(const struct stp_comm_info *info,
 }
 
 void stp_follower_join(struct stp_follower *follower,
-                       struct stp_agreement *agreement,
+                       struct stp_agreement *agreement, bool is_rank_0,
                        const struct stp_learner_rules *rules)
 {
     struct stp_learner_rules all = *rules;
@@ -252,13 +327,19 @@ void stp_follower_join(struct stp_follower *follower,
     all.same_bits = follower->same_bits;
     if (follower->why_not != NULL)
         return;
+    if (follower->schedule != NULL) {
+        if (is_rank_0)
+            follower->observer =
+                stp_observer_new(&all, NULL, follower->schedule);
+        return;
+    }
     if (agreement == NULL || !agreement->proposes) {
         follower->why_not = "the ranks have no shared memory to agree in";
         return;
     }
     follower->agreement = agreement;
     if (agreement->observes)
-        follower->observer = stp_observer_new(&all, agreement);
+        follower->observer = stp_observer_new(&all, agreement, NULL);
 }
 
 void stp_follower_describe(const struct stp_follower *follower, char *buf,
@@ -273,7 +354,12 @@ void stp_follower_describe(const struct stp_follower *follower, char *buf,
                  stp_shared_policy_path(policy), stp_shared_policy_hash(policy),
                  stp_compiled_size(stp_shared_policy_compiled(policy)),
                  stp_shared_policy_rules(policy));
-    if (follower->agreement == NULL)
+    if (follower->schedule != NULL)
+        snprintf(
+            buf, size, "tries arms by the schedule of all hosts%s, else %s",
+            follower->same_bits ? ", but none for sums, whose bits stay" : "",
+            base);
+    else if (follower->agreement == NULL)
         snprintf(buf, size, "nothing is learned: %s; %s", follower->why_not,
                  base);
     else
@@ -286,6 +372,7 @@ void stp_follower_describe(const struct stp_follower *follower, char *buf,
 void stp_follower_close(struct stp_follower *follower)
 {
     stp_observer_free(follower->observer);
+    stp_schedule_close(follower->schedule);
     if (follower->policy != NULL)
         stp_shared_policy_release(follower->policy);
     free(follower);

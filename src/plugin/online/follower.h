@@ -4,8 +4,10 @@
  * on: an arm for a key, a trial of one or of NCCL's own choice for all keys
  * (core/learn/trial.h), or how long windows are.  Epochs and windows are
  * counted in calls, which all ranks make alike; an epoch does not end while a
- * trial is under way.  On the observer, each call is reported to observer.h.
- * Where no arm is in force, a policy decides, if there is one, and NCCL else.
+ * trial is under way.  On several hosts nothing is proposed: a schedule says
+ * which arm a call runs (core/learn/schedule.h).  On the observer, each call is
+ * reported to observer.h.  Where no arm is in force, a policy decides, if there
+ * is one, and NCCL else.
  */
 #pragma once
 
@@ -48,7 +50,8 @@ struct stp_follower_trial {
 /* One rank's; written by follower.c alone. */
 struct stp_follower {
     struct stp_shared_policy *policy; /* NULL: none */
-    struct stp_agreement *agreement;  /* NULL: nothing is learned */
+    struct stp_agreement *agreement;  /* of ranks that propose; or NULL */
+    struct stp_schedule *schedule;    /* of several hosts; NULL: none */
     bool same_bits;                   /* sums keep NCCL's own bits: only rules
                                          of a policy that promises them decide */
     const char *why_not;              /* nothing is learned; NULL: it is */
@@ -69,17 +72,20 @@ struct stp_follower {
 };
 
 /* 'policy_path' NULL: none; 'same_bits': sums keep NCCL's own bits, as they do
- * if the policy says so; 'rules' NULL: nothing is to be learned.  Allocates,
- * and fails as stp_shared_policy_acquire(). */
+ * if the policy says so; 'rules' NULL: nothing is to be learned.  'schedule':
+ * of a communicator of several hosts, NULL: it only follows the policy.
+ * Allocates all that decides, and fails as stp_shared_policy_acquire(). */
 enum stp_status stp_follower_open(const struct stp_comm_info *info,
                                   const char *policy_path, bool same_bits,
                                   const struct stp_learner_rules *rules,
+                                  const struct stp_schedule_rules *schedule,
                                   struct stp_follower **follower_ret,
                                   struct stp_error *err);
 
-/* Makes the observer if this rank is to be it.  'agreement' NULL: none. */
+/* Makes the observer if this rank is to be it: of a schedule, as the
+ * communicator's rank 0.  'agreement' NULL: none. */
 void stp_follower_join(struct stp_follower *follower,
-                       struct stp_agreement *agreement,
+                       struct stp_agreement *agreement, bool is_rank_0,
                        const struct stp_learner_rules *rules);
 
 /* As stp_backend_fingerprint(). */

@@ -143,6 +143,7 @@ static const char *const units[STP_N_LEARN_KINDS] = {
     [STP_LEARN_BLOCK] = "us",     [STP_LEARN_REWARD] = "ms",
     [STP_LEARN_ALONE] = "calls",  [STP_LEARN_SET] = "us",
     [STP_LEARN_STEP] = "us",      [STP_LEARN_BUSY] = "us",
+    [STP_LEARN_PLAN] = "us",
 };
 
 void stp_journal_write(struct stp_journal *journal, uint64_t t_ns,

@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/dtype.h"
 #include "core/learn/ring.h"
@@ -40,7 +41,8 @@ struct first_call {
 };
 
 struct stp_observer {
-    struct stp_agreement *agreement;
+    struct stp_agreement *agreement;     /* NULL: there is a schedule */
+    const struct stp_schedule *schedule; /* NULL: there is an agreement */
     struct stp_learner_rules rules;
     struct stp_learner *learner; /* NULL until it begins */
     struct stp_history *history;
@@ -168,6 +170,32 @@ void stp_observer_began(struct stp_observer *observer,
     stp_ring_put(observer->began, &note);
 }
 
+void stp_observer_heard(struct stp_observer *observer,
+                        enum stp_schedule_news news, uint64_t call)
+{
+    static const enum stp_note_kind kinds[] = {
+        [STP_SCHEDULE_FOUND] = STP_NOTE_WINDOW,
+        [STP_SCHEDULE_ROUND] = STP_NOTE_TRIAL,
+        [STP_SCHEDULE_BROKE] = STP_NOTE_BROKE,
+        [STP_SCHEDULE_ENDED] = STP_NOTE_ENDED,
+    };
+    const struct stp_schedule_round *round =
+        stp_schedule_get_round(observer->schedule);
+    const bool is_round = news == STP_SCHEDULE_ROUND;
+    struct stp_note note = {.kind = (uint8_t)kinds[news],
+                            .n_blocks = STP_TRIAL_BLOCKS,
+                            .sequence = (uint16_t)round->sequence,
+                            .n_calls = round->n_calls,
+                            .call = is_round ? round->first_call : call};
+
+    for (unsigned i = 0; i < (is_round ? round->n : 1); i++) {
+        note.key = (uint8_t)round->mates[i].key;
+        note.arm = (uint8_t)round->mates[i].arm;
+        note.pattern = (uint8_t)round->mates[i].pattern;
+        stp_ring_put(observer->began, &note);
+    }
+}
+
 bool stp_observer_is_sampling(const struct stp_observer *observer)
 {
     return atomic_load_explicit(&observer->is_sampling, memory_order_relaxed);
@@ -286,6 +314,11 @@ static void observer_add_keys(struct stp_observer *o)
             first->cost, is_kept ? 0 : first->n_algo, first->n_proto};
 
         stp_learner_add_key(o->learner, key, &view, 0);
+        for (unsigned a = 1; o->schedule != NULL && a < STP_BANDIT_ARMS; a++)
+            if (a > o->rules.bandit.n_arms ||
+                !stp_schedule_tries(o->schedule, first->coll, first->n_bytes,
+                                    a))
+                stp_learner_rule_out(o->learner, key, a);
         for (size_t i = 0; o->evidence != NULL && i < o->evidence->n; i++) {
             const struct stp_evidence *e = &o->evidence->all[i];
 
@@ -322,11 +355,18 @@ void stp_observer_run_pass(struct stp_observer *observer)
     observer_drain(o, o->began, stp_ring_count(o->began));
     observer_drain(o, o->times, n_times);
     if (!observer_is_stopped(o) &&
-        stp_learner_wants(o->learner, !a->ops->is_pending(a), &proposal) &&
+        stp_learner_wants(o->learner, a != NULL && !a->ops->is_pending(a),
+                          &proposal) &&
         !a->ops->propose(a, stp_proposal_pack(&proposal)))
         stp_learner_refuse(o->learner);
     atomic_store(&o->is_sampling, !observer_is_stopped(o) &&
                                       stp_learner_is_sampling(o->learner));
+}
+
+void stp_observer_conclude(struct stp_observer *observer)
+{
+    if (observer->schedule != NULL && observer->learner != NULL)
+        stp_learner_conclude(observer->learner);
 }
 
 static unsigned observer_band(const struct stp_observer *o, uint64_t n_bytes)
@@ -397,14 +437,24 @@ bool stp_observer_learned(const struct stp_observer *observer, size_t i,
 /* ---- life ---- */
 
 struct stp_observer *stp_observer_new(const struct stp_learner_rules *rules,
-                                      struct stp_agreement *agreement)
+                                      struct stp_agreement *agreement,
+                                      const struct stp_schedule *schedule)
 {
     struct stp_observer *o = calloc(1, sizeof(*o));
 
     if (o == NULL)
         return NULL;
     o->agreement = agreement;
+    o->schedule = schedule;
     o->rules = *rules;
+    if (schedule != NULL) {
+        const struct stp_bandit_arm *arms;
+
+        o->rules.bandit.n_arms = stp_schedule_arms(schedule, &arms);
+        memcpy(o->rules.bandit.arms, arms,
+               o->rules.bandit.n_arms * sizeof(*arms));
+        o->rules.bandit.prune = 0;
+    }
     o->history = stp_history_new();
     o->began = stp_ring_new();
     o->times = stp_ring_new();

@@ -9,14 +9,16 @@
 #include "agree/agreement.h"
 #include "core/learn/learner.h"
 #include "core/learn/reward_log.h"
+#include "core/learn/schedule.h"
 #include "core/policy/policy.h"
 
 struct stp_observer; /* opaque */
 
-/* Proposes to 'agreement', which must live as long.  NULL: out
- * of memory. */
+/* Proposes to 'agreement', or, where that is NULL, observes 'schedule'; which
+ * must live as long.  NULL: out of memory. */
 struct stp_observer *stp_observer_new(const struct stp_learner_rules *rules,
-                                      struct stp_agreement *agreement);
+                                      struct stp_agreement *agreement,
+                                      const struct stp_schedule *schedule);
 void stp_observer_free(struct stp_observer *observer); /* NULL is allowed */
 
 /* ---- on the launch path ---- */
@@ -38,6 +40,10 @@ void stp_observer_call(struct stp_observer *observer,
 void stp_observer_began(struct stp_observer *observer,
                         const struct stp_proposal *proposal, uint64_t call,
                         unsigned window_calls);
+
+/* Tells the observer what the schedule says with call number 'call'. */
+void stp_observer_heard(struct stp_observer *observer,
+                        enum stp_schedule_news news, uint64_t call);
 
 /* Whether all calls are to be timed. */
 bool stp_observer_is_sampling(const struct stp_observer *observer);
@@ -86,6 +92,9 @@ enum stp_status stp_observer_begin(struct stp_observer *observer,
 void stp_observer_recall(struct stp_observer *observer,
                          const struct stp_evidence_list *list,
                          const struct stp_shape *shape);
+
+/* Decides by all that was measured so far, if a schedule is observed. */
+void stp_observer_conclude(struct stp_observer *observer);
 
 /* Digests the notes, and proposes the next trials. */
 void stp_observer_run_pass(struct stp_observer *observer);

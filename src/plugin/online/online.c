@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/names.h"
+#include "core/rng.h"
 #include "plugin/backend.h"
 #include "plugin/entry.h"
 #include "plugin/file.h"
@@ -20,8 +22,14 @@
 #include "plugin/online/service.h"
 #include "plugin/shared_policy.h"
 
+/* By these a user rules entries of NCCL's cost table out. */
+static const char *const rules_out[] = {
+    "NCCL_ALGO",        "NCCL_PROTO",          "NCCL_LL128_C2C",
+    "NCCL_NVLS_ENABLE", "NCCL_COLLNET_ENABLE", "NCCL_PAT_ENABLE"};
+
 enum {
-    SAVE_MINUTES = 5, /* from one save to the next, at most */
+    THOROUGH_PASSES = 2, /* of a schedule */
+    SAVE_MINUTES = 5,    /* from one save to the next, at most */
     INLINE_CALLS = 8, /* without a thread: calls between two passes on files */
     MAX_LEARNED = STP_BANDIT_KEYS,
 };
@@ -114,6 +122,14 @@ static void online_log_event(const struct stp_backend *b,
             "(%.3f to %.3f), in %.0f blocks of windows: what was learned last "
             "is dropped",
             e->gain, base, e->gain_low, e->gain_high, e->value);
+        break;
+    case STP_LEARN_PLAN:
+        LOG(b, NCCL_LOG_INFO,
+            "the schedule lasts %.1f s at the pace measured; the arms that it "
+            "tries are expected to cost %.2g percent of that (modelled, by "
+            "NCCL's cost table); what is found in this run is used from the "
+            "next on",
+            e->value / 1e6, 100 * (1 - e->gain));
         break;
     case STP_LEARN_WINDOW:
         LOG(b, NCCL_LOG_INFO, "compares windows of %.0f collectives", e->value);
@@ -264,6 +280,50 @@ bool stp_backend_choose(struct stp_backend *backend,
 
 /* ---- opening ---- */
 
+/* Reads the evidence of earlier runs; none where it cannot be read. */
+static void online_read_evidence(struct stp_backend *b)
+{
+    char why[STP_PATH_SIZE + STP_ERROR_TEXT];
+    enum stp_status status;
+    struct stp_error err;
+    char *text = NULL;
+    size_t len;
+
+    if (b->set.evidence[0] == '\0')
+        return;
+    status =
+        stp_file_read(b->set.evidence, STP_MAX_EVIDENCE, &text, &len, &err);
+    STP_THEN(status, stp_evidence_parse(text, len, &b->evidence, &err));
+    free(text);
+    if (status == STP_OK)
+        return;
+    stp_error_string(&err, b->set.evidence, why, sizeof(why));
+    LOG(b, NCCL_LOG_WARN, "nothing is known of earlier runs: %s", why);
+}
+
+/* Whether a communicator of several hosts tries arms by a schedule, and how. */
+static bool online_plan_schedule(struct stp_backend *b,
+                                 const struct stp_plugin_settings *settings,
+                                 struct stp_schedule_rules *ret)
+{
+    const struct stp_bandit_rules *rules = &b->set.rules.bandit;
+
+    if (b->info.shape.n_nodes == 1 || b->info.comm_id == 0 ||
+        b->set.is_frozen || b->profile == NULL ||
+        settings->agree != STP_AGREE_STORE ||
+        b->set.rules.objective == STP_LEARN_FILE)
+        return false;
+    b->set.rules.bandit.n_passes = b->set.is_thorough ? THOROUGH_PASSES : 1;
+    *ret = (struct stp_schedule_rules){.seed = b->info.comm_id,
+                                       .n_passes = rules->n_passes,
+                                       .min_gain = rules->min_gain,
+                                       .of = b->info.shape,
+                                       .n_arms = rules->n_arms,
+                                       .evidence = b->evidence};
+    memcpy(ret->arms, rules->arms, rules->n_arms * sizeof(rules->arms[0]));
+    return true;
+}
+
 enum stp_status stp_backend_open(const struct stp_comm_info *info,
                                  struct stp_plugin_settings *settings,
                                  ncclDebugLogger_t log,
@@ -272,8 +332,10 @@ enum stp_status stp_backend_open(const struct stp_comm_info *info,
                                  struct stp_error *err)
 {
     struct stp_backend *b = calloc(1, sizeof(*b));
+    struct stp_schedule_rules schedule;
     const char *policy_path;
     enum stp_status status;
+    bool has_schedule;
 
     if (b == NULL)
         return stp_nomem(err);
@@ -290,8 +352,19 @@ enum stp_status stp_backend_open(const struct stp_comm_info *info,
         }
         b->saved_ns = stp_now_ns();
         b->profile = stp_profile_take(info->comm_id);
+        if (info->shape.n_nodes > 1) /* by which all ranks decide */
+            online_read_evidence(b);
+        has_schedule = online_plan_schedule(b, settings, &schedule);
+        /* Hosts begin with what an earlier run found, unless there is another
+         * policy. */
+        if (has_schedule && policy_path == NULL &&
+            b->set.warm_start[0] == '\0' && access(b->set.learned, F_OK) == 0) {
+            memcpy(settings->policy_path, b->set.learned, STP_PATH_SIZE);
+            policy_path = settings->policy_path;
+        }
         status = stp_follower_open(info, policy_path, b->set.rules.same_bits,
                                    b->set.is_frozen ? NULL : &b->set.rules,
+                                   has_schedule ? &schedule : NULL,
                                    &b->follower, err);
         if (status != STP_OK && policy_path != NULL)
             *subject_ret = settings->policy_path;
@@ -301,6 +374,7 @@ enum stp_status stp_backend_open(const struct stp_comm_info *info,
         return STP_OK;
     }
     stp_profile_release(b->profile);
+    stp_evidence_free(&b->evidence);
     free(b);
     return status;
 }
@@ -308,7 +382,18 @@ enum stp_status stp_backend_open(const struct stp_comm_info *info,
 void stp_backend_fingerprint(const struct stp_backend *backend,
                              struct stp_fingerprint *fingerprint)
 {
+    uint64_t *hash = &fingerprint->part[STP_FINGERPRINT_SETTINGS];
+
     stp_follower_fingerprint(backend->follower, fingerprint);
+    for (size_t i = 0; backend->follower->schedule != NULL &&
+                       i < sizeof(rules_out) / sizeof(rules_out[0]);
+         i++) {
+        const char *c = stp_setting(rules_out[i]);
+
+        *hash = stp_hash(*hash, i);
+        for (; c != NULL && *c != '\0'; c++)
+            *hash = stp_hash(*hash, (unsigned char)*c);
+    }
 }
 
 unsigned stp_backend_reg_buff_line(const struct stp_backend *backend)
@@ -322,13 +407,17 @@ unsigned stp_backend_reg_buff_line(const struct stp_backend *backend)
 
 bool stp_backend_proposes(const struct stp_backend *backend)
 {
-    return backend->follower->why_not == NULL;
+    return backend->follower->why_not == NULL &&
+           backend->follower->schedule == NULL;
 }
 
 void stp_backend_join(struct stp_backend *backend,
                       struct stp_agreement *agreement)
 {
-    stp_follower_join(backend->follower, agreement, &backend->set.rules);
+    stp_follower_join(backend->follower, agreement,
+                      backend->profile != NULL &&
+                          stp_profile_rank(backend->profile) == 0,
+                      &backend->set.rules);
     backend->observer = backend->follower->observer;
 }
 
@@ -353,11 +442,7 @@ static void online_finish_at_exit(void *user);
 
 void stp_backend_start(struct stp_backend *backend)
 {
-    char why[STP_PATH_SIZE + STP_ERROR_TEXT];
-    enum stp_status status;
     struct stp_error err;
-    char *text = NULL;
-    size_t len;
 
     if (backend->observer == NULL)
         return;
@@ -379,21 +464,10 @@ void stp_backend_start(struct stp_backend *backend)
         stp_reward_file_open(backend->set.rewards, &backend->rewards, &err) !=
             STP_OK)
         LOG(backend, NCCL_LOG_WARN, "no rewards: %s", err.text);
-    if (backend->set.evidence[0] != '\0') {
-        status = stp_file_read(backend->set.evidence, STP_MAX_EVIDENCE, &text,
-                               &len, &err);
-        STP_THEN(status,
-                 stp_evidence_parse(text, len, &backend->evidence, &err));
-        free(text);
-        if (status == STP_OK) {
-            stp_observer_recall(backend->observer, &backend->evidence,
-                                &backend->info.shape);
-        } else {
-            stp_error_string(&err, backend->set.evidence, why, sizeof(why));
-            LOG(backend, NCCL_LOG_WARN, "nothing is known of earlier runs: %s",
-                why);
-        }
-    }
+    if (backend->info.shape.n_nodes == 1)
+        online_read_evidence(backend);
+    stp_observer_recall(backend->observer, &backend->evidence,
+                        &backend->info.shape);
     backend->task.run = backend->set.is_inline ? NULL : online_run_pass;
     backend->task.finish = online_finish_at_exit;
     backend->task.user = backend;
@@ -415,6 +489,7 @@ void stp_backend_start(struct stp_backend *backend)
 static void online_finish(struct stp_backend *b)
 {
     online_observe(b);
+    stp_observer_conclude(b->observer);
     if (b->rewards != NULL)
         online_read_rewards(b);
     online_save(b);

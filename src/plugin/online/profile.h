@@ -17,6 +17,9 @@ struct stp_profile; /* one communicator's, on one rank; opaque */
  * NCCL_PROFILER_PLUGIN does not name this plugin. */
 struct stp_profile *stp_profile_take(uint64_t comm_id);
 
+/* The rank in its communicator. */
+int stp_profile_rank(const struct stp_profile *profile);
+
 /* NULL is allowed. */
 void stp_profile_release(struct stp_profile *profile);
 

@@ -59,6 +59,7 @@ struct stp_profile {
     _Atomic int n_users;      /* NCCL's context and ours */
     uint64_t comm_id;
     size_t n_ranks;
+    int rank;
     bool is_recorded;          /* stp_recorder_open() */
     _Atomic bool needs_record; /* the trace has room */
     _Atomic bool is_wanted;
@@ -195,6 +196,11 @@ static void profile_set_want(_Atomic bool *want, bool is_wanted)
 void stp_profile_want(struct stp_profile *profile, bool is_wanted)
 {
     profile_set_want(&profile->is_wanted, is_wanted);
+}
+
+int stp_profile_rank(const struct stp_profile *profile)
+{
+    return profile->rank;
 }
 
 bool stp_profile_take_graph(struct stp_profile *profile)
@@ -482,6 +488,7 @@ static ncclResult_t profile_init_v5(void **context, uint64_t comm_id, int *mask,
     atomic_init(&p->n_users, 1);
     p->comm_id = comm_id;
     p->n_ranks = (size_t)n_ranks;
+    p->rank = rank;
     pthread_mutex_init(&p->lock, NULL);
     profile_lock();
     process.mask = mask;

@@ -35,8 +35,8 @@ struct Job {
             EXPECT_EQ(STP_OK,
                       stp_agreement_join(&rank, &agreements_[r], nullptr));
             EXPECT_EQ(STP_OK, stp_follower_open(&info, nullptr, false, &rules_,
-                                                &ranks_[r], nullptr));
-            stp_follower_join(ranks_[r], agreements_[r], &rules_);
+                                                nullptr, &ranks_[r], nullptr));
+            stp_follower_join(ranks_[r], agreements_[r], false, &rules_);
             if (ranks_[r]->observer != nullptr)
                 observer_ = ranks_[r]->observer;
         }

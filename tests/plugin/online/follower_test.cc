@@ -48,10 +48,10 @@ class Follower : public testing::Test
     {
         stp_follower *follower = nullptr;
         EXPECT_EQ(STP_OK, stp_follower_open(&info_, nullptr, false, &rules_,
-                                            &follower, nullptr));
+                                            nullptr, &follower, nullptr));
         owned_.reset(follower);
         follower_ = follower;
-        stp_follower_join(follower_, &asked_.base, &rules_);
+        stp_follower_join(follower_, &asked_.base, false, &rules_);
     }
 
     void Call(int n)
@@ -355,8 +355,9 @@ TEST(FollowerAlone, SaysWhyItsCommunicatorCannotLearn)
 {
     const char *const freeze = "STEPTUNE_FREEZE is set";
     const char *const unnamed = "this NCCL names no communicator, 2.28 does";
-    const char *const hosts = "communicators of several hosts are not learned "
-                              "in, they follow the policy";
+    const char *const hosts = "hosts that are not compared in a store "
+                              "(STEPTUNE_AGREE), or have no times on the GPU "
+                              "(NCCL_PROFILER_PLUGIN), follow the policy alone";
     const struct {
         uint64_t comm_id;
         size_t n_nodes;
@@ -383,7 +384,7 @@ TEST(FollowerAlone, SaysWhyItsCommunicatorCannotLearn)
         rules.objective = c.objective;
         ASSERT_EQ(STP_OK, stp_follower_open(&info, nullptr, false,
                                             c.has_rules ? &rules : nullptr,
-                                            &follower, nullptr));
+                                            nullptr, &follower, nullptr));
         EXPECT_STREQ(c.why_not, follower->why_not);
         stp_follower_close(follower);
     }
@@ -441,7 +442,7 @@ TEST_F(Follower, DescribesWhatItDoes)
         char text[512], hash[32];
         std::ofstream(path) << rules;
         ASSERT_EQ(STP_OK, stp_follower_open(&info_, path.c_str(), false,
-                                            nullptr, &follower, &err))
+                                            nullptr, nullptr, &follower, &err))
             << err.text;
         const OwnedFollower owned(follower);
         stp_follower_describe(follower, text, sizeof(text));
@@ -475,7 +476,7 @@ TEST_F(Follower, HasAFingerprintOfWhatItsRanksMustHaveAlike)
 
     std::ofstream(path) << "allreduce,0,1,tree,ll,0,1,2\n";
     ASSERT_EQ(STP_OK, stp_follower_open(&info_, path.c_str(), false, &rules_,
-                                        &follower, &err));
+                                        nullptr, &follower, &err));
     const OwnedFollower owned(follower);
     stp_follower_fingerprint(follower, &served);
     EXPECT_EQ(epsilon.part[STP_FINGERPRINT_SETTINGS],
@@ -513,8 +514,9 @@ TEST_F(Follower, LetsOnlyAPolicyThatKeepsTheBitsDecideAboutSums)
         std::ofstream(path) << (c.promises ? "# bits: same\n" : "")
                             << "allgather,0,inf,ring,ll128,-1,-1,-1\n"
                                "allreduce,0,inf,ring,ll128,-1,-1,-1\n";
-        ASSERT_EQ(STP_OK, stp_follower_open(&info_, path.c_str(), c.is_set,
-                                            &rules_, &follower, nullptr));
+        ASSERT_EQ(STP_OK,
+                  stp_follower_open(&info_, path.c_str(), c.is_set, &rules_,
+                                    nullptr, &follower, nullptr));
         const OwnedFollower owned(follower);
         EXPECT_EQ(c.same_bits, follower->same_bits);
         stp_follower_fingerprint(follower, &fingerprint);

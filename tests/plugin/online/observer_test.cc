@@ -50,7 +50,7 @@ class Observer : public testing::Test
     const stp_cost_view view_ = costs_.View();
     const stp_learner_rules rules_{};
     std::unique_ptr<stp_observer, Free> observer_{
-        stp_observer_new(&rules_, nullptr)};
+        stp_observer_new(&rules_, nullptr, nullptr)};
 };
 
 TEST_F(Observer, TurnsTheProfilerOnEarlierAfterEightTimedCallsWithoutALaunch)
@@ -128,7 +128,7 @@ class Thinking : public testing::Test
         rules_.objective = objective;
         agreement_ = asked::Agreement();
         texts_.clear();
-        observer_.reset(stp_observer_new(&rules_, &agreement_.base));
+        observer_.reset(stp_observer_new(&rules_, &agreement_.base, nullptr));
         ASSERT_EQ(STP_OK,
                   stp_observer_begin(observer_.get(), Keep, this, &err));
     }

@@ -47,7 +47,7 @@ bool RunHistory()
 bool RunObserver()
 {
     stp_learner_rules rules{};
-    stp_observer *observer = stp_observer_new(&rules, nullptr);
+    stp_observer *observer = stp_observer_new(&rules, nullptr, nullptr);
     stp_observer_free(observer);
     return observer != nullptr;
 }

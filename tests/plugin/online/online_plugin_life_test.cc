@@ -210,8 +210,8 @@ TEST_F(OnlineLife, OverSeveralHostsThePolicyServes)
 
     for (int i = 0; i < 200; i++)
         ASSERT_EQ(NCCL_ALGO_TREE, Run(comm, ncclFuncAllReduce, 1 << 20).algo);
-    EXPECT_EQ(1u, Count(infos_, "nothing is learned: communicators of several "
-                                "hosts are not learned in"));
+    EXPECT_EQ(1u, Count(infos_, "nothing is learned: hosts that are not "
+                                "compared in a store"));
 }
 
 TEST_F(OnlineLife, WithoutAProfilerTheLogSaysThatNothingIsLearned)

@@ -1,0 +1,373 @@
+// schedule_storm [JOBS [SEED [HOSTS RANKS]]] - whether hosts that learn by a
+// schedule ever run different arms, wait or say anything after their first
+// decision, while hosts and the store are killed, stopped, cut off and started
+// again.  Each host is a process with the learning plugin in a network
+// namespace of its own.  Takes root and iproute2; exit status 77 without.  As a
+// test it is short; 50,000 jobs take a night.
+#include <dirent.h>
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+#include "nccl_profiler_abi.h"
+#include "nccl_tuner_abi.h"
+
+#include "agree/hosts_network.h"
+#include "support/storm.h"
+
+namespace
+{
+
+using namespace hosts_network;
+using schedules::Random;
+
+constexpr uint32_t kMaxHosts = 8, kMaxRanks = 8; // of a host
+constexpr uint32_t kCalls = 4000;                // some three rounds
+constexpr uint64_t kPrintJobs = 200;             // from one report to the next
+constexpr uint8_t kNone = 255;                   // NCCL's own choice
+
+// Outlives a kill.
+struct RankReport {
+    std::atomic<uint32_t> n_calls;
+    uint8_t choices[kCalls];
+    uint32_t n_waits;    // in calls after the first decision
+    uint64_t most_ns;    // of the thread, in such a call
+    uint32_t n_failures; // calls that return an error
+};
+struct HostReport {
+    RankReport ranks[kMaxRanks];
+    std::atomic<bool> has_ended;
+    std::atomic<bool> is_in_doubt; // its warning says so
+    uint64_t n_requests;           // at the store, at its first decision
+    uint32_t n_sockets;            // it has after that, or in the end
+};
+struct Shared {
+    std::atomic<uint64_t> n_requests;
+    HostReport hosts[kMaxHosts];
+};
+
+struct Job {
+    uint64_t seed, comm_id;
+    Shared *shared;
+    bool differs; // the last host, in the arms that it would try
+};
+
+// ---- a host ----
+
+HostReport *own_report;
+
+void Log(ncclDebugLogLevel level, unsigned long, const char *, int,
+         const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    if (level == NCCL_LOG_WARN && strstr(text, "the job then hangs") != nullptr)
+        own_report->is_in_doubt = true;
+}
+
+uint32_t CountSockets()
+{
+    DIR *folder = opendir("/proc/self/fd");
+    uint32_t n = 0;
+
+    while (const dirent *entry = readdir(folder)) {
+        struct stat st;
+        n += fstat(atoi(entry->d_name), &st) == 0 && S_ISSOCK(st.st_mode);
+    }
+    closedir(folder);
+    return n;
+}
+
+uint64_t ThreadNs()
+{
+    timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return uint64_t(now.tv_sec) * 1000000000 + uint64_t(now.tv_nsec);
+}
+
+long Waits()
+{
+    rusage usage;
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nvcsw;
+}
+
+// The i-th call of all ranks: steps of some messages, and now and then one
+// more.
+size_t MessageOf(uint64_t seed, uint32_t i)
+{
+    const uint32_t n = 1 + seed % 9;
+
+    if (seed % 3 == 0 && stp_hash(seed, i) % 700 == 0)
+        return stp_hash(seed, i) % 5;
+    return stp_hash(seed, i % n) % 5;
+}
+
+class HostProcess
+{
+  public:
+    HostProcess(const Job &job, uint32_t h)
+        : job_(job), report_(&job.shared->hosts[h]),
+          library_(dlopen(STP_PLUGIN, RTLD_NOW | RTLD_LOCAL))
+    {
+        const uint32_t n_ranks = size.n_hosts * size.n_own;
+        ncclNvlDomainInfo_v5_t nvl = {int(size.n_hosts), int(size.n_own),
+                                      int(size.n_own)};
+        ncclTunerConstants_v5_t constants{};
+
+        own_report = report_;
+        // page faults wait for threads that end
+        if (library_ == nullptr || mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
+            _exit(5);
+        tuner_ = static_cast<ncclTuner_v5_t *>(
+            dlsym(library_, "ncclTunerPlugin_v5"));
+        profiler_ = static_cast<ncclProfiler_v5_t *>(
+            dlsym(library_, "ncclProfiler_v5"));
+        for (uint32_t r = 0; r < size.n_own; r++) {
+            profiler_->init(&profilers_[r], job.comm_id, &mask_, "",
+                            int(size.n_hosts), int(n_ranks),
+                            int(h * size.n_own + r), Log);
+            tuner_->init(&tuners_[r], job.comm_id, n_ranks, size.n_hosts, Log,
+                         &nvl, &constants);
+        }
+    }
+
+    void Run()
+    {
+        for (uint32_t i = 0; i < kCalls; i++) {
+            for (uint32_t r = 0; r < size.n_own; r++)
+                Call(r, i);
+            if (i == 0) {
+                // the thread that compares hosts ends after the decision
+                for (int ms = 0; CountSockets() > 0 && ms < 3000; ms++)
+                    usleep(1000);
+                report_->n_requests = job_.shared->n_requests;
+                report_->n_sockets = CountSockets();
+            }
+            if (i % 64 == 0)
+                usleep(500);
+        }
+        report_->n_sockets += CountSockets();
+        for (uint32_t r = 0; r < size.n_own; r++) {
+            tuner_->finalize(tuners_[r]);
+            profiler_->finalize(profilers_[r]);
+        }
+        report_->has_ended = true;
+    }
+
+  private:
+    void Call(uint32_t r, uint32_t i)
+    {
+        static const struct {
+            ncclFunc_t coll;
+            size_t n_bytes;
+        } messages[] = {{ncclFuncAllReduce, 100 << 10},
+                        {ncclFuncAllReduce, 64 << 20},
+                        {ncclFuncAllGather, 8 << 20},
+                        {ncclFuncReduceScatter, 8 << 20},
+                        {ncclFuncAllReduce, 4 << 10}};
+        const auto &message = messages[MessageOf(job_.seed, i)];
+        RankReport *report = &report_->ranks[r];
+        float table[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS], before[2][3];
+        int n_channels = 0;
+        uint8_t choice = kNone;
+
+        for (auto &row : table)
+            for (float &cost : row)
+                cost = NCCL_ALGO_PROTO_IGNORE;
+        for (int a = 0; a < 2; a++)
+            for (int p = 0; p < 3; p++)
+                before[a][p] = table[a][p] = 10 + float(3 * a + p);
+        const long waits = Waits();
+        const uint64_t begin = ThreadNs();
+        report->n_failures +=
+            tuner_->getCollInfo(tuners_[r], message.coll, message.n_bytes, 1,
+                                reinterpret_cast<float **>(table),
+                                NCCL_NUM_ALGORITHMS, NCCL_NUM_PROTOCOLS, 0,
+                                &n_channels) != ncclSuccess;
+        if (i > 0) {
+            report->most_ns = std::max(report->most_ns, ThreadNs() - begin);
+            report->n_waits += uint32_t(Waits() - waits);
+        }
+        for (int a = 0; a < 2; a++)
+            for (int p = 0; p < 3; p++)
+                if (table[a][p] != before[a][p])
+                    choice = uint8_t(3 * a + p);
+        report->choices[i] = choice;
+        report->n_calls = i + 1;
+    }
+
+    const Job &job_;
+    HostReport *report_;
+    void *library_;
+    const ncclTuner_v5_t *tuner_ = nullptr;
+    const ncclProfiler_v5_t *profiler_ = nullptr;
+    int mask_ = 0;
+    void *profilers_[kMaxRanks] = {}, *tuners_[kMaxRanks] = {};
+};
+
+pid_t StartHost(const Job &job, uint32_t h)
+{
+    const pid_t parent = getpid();
+    const pid_t pid = fork_or_exit::Fork();
+    if (pid != 0)
+        return pid;
+    Enter(parent, h);
+    setenv("NCCL_HOSTID", std::to_string(h).c_str(), 1);
+    if (job.differs && h + 1 == size.n_hosts)
+        setenv("STEPTUNE_ARMS", "ring/ll", 1);
+    usleep(Random(job.seed * kMaxHosts + h).Below(30000));
+    HostProcess(job, h).Run();
+    _exit(0);
+}
+
+// ---- jobs ----
+
+bool Tries(const RankReport &rank)
+{
+    for (uint32_t i = 0; i < rank.n_calls; i++)
+        if (rank.choices[i] != kNone)
+            return true;
+    return false;
+}
+
+// "" if all ranks ran the same as far as they came, and nothing waited or
+// spoke. A host in doubt, which says so, steps aside; hosts that were started
+// again are no part of it.
+std::string Check(const Job &job, bool is_whole, storms::Outcome *outcome)
+{
+    const RankReport *first = nullptr;
+    uint64_t most_ns = 0, n_requests = 0;
+    bool tries = false, is_in_doubt = false;
+
+    for (uint32_t h = 0; h < size.n_hosts; h++) {
+        const HostReport &host = job.shared->hosts[h];
+        const std::string name = "host " + std::to_string(h);
+
+        is_in_doubt |= host.is_in_doubt;
+        n_requests = std::max(n_requests, host.n_requests);
+        if (host.n_sockets > 0)
+            return name + " keeps a socket after its first decision";
+        for (uint32_t r = 0; r < size.n_own; r++) {
+            const RankReport &rank = host.ranks[r];
+
+            if (rank.n_failures > 0)
+                return name + " fails a call";
+            if (rank.n_waits > 0)
+                return name + " waits in " + std::to_string(rank.n_waits) +
+                       " calls after its first decision";
+            most_ns = std::max(most_ns, rank.most_ns);
+            tries |= Tries(rank);
+            if (host.is_in_doubt)
+                continue;
+            if (first == nullptr)
+                first = &rank;
+            for (uint32_t i = 0; i < rank.n_calls && i < first->n_calls; i++)
+                if (rank.choices[i] != first->choices[i])
+                    return name + " runs another arm in call " +
+                           std::to_string(i);
+            if (rank.n_calls > first->n_calls)
+                first = &rank;
+        }
+    }
+    if (most_ns > 1000000)
+        return "a call takes " + std::to_string(most_ns) + " ns of its thread";
+    if (is_whole && job.shared->n_requests != n_requests)
+        return "the store is asked after the first decision";
+    if (tries && job.differs)
+        return "hosts try arms, and one would try others";
+    outcome->Mark(tries, "tried arms");
+    outcome->Mark(is_in_doubt, "had hosts in doubt");
+    return "";
+}
+
+storms::Outcome RunJob(const Job &job, pid_t *store)
+{
+    Random random(job.seed);
+    std::vector<pid_t> hosts;
+    storms::Outcome outcome;
+    bool is_whole = true;
+
+    memset(static_cast<void *>(job.shared), 0, sizeof(*job.shared));
+    if (*store == 0)
+        *store = StartStore(&job.shared->n_requests);
+    usleep(3000);
+    for (uint32_t h = 0; h < size.n_hosts; h++)
+        hosts.push_back(StartHost(job, h));
+    Faults faults(job.seed, store, &hosts, &job.shared->n_requests);
+    for (uint32_t n = random.Below(4); n > 0; n--) {
+        faults.Sleep(random.Below(2) == 0 ? 60 : 200);
+        const std::string fault = faults.Strike();
+        outcome.Mark(true, fault);
+        is_whole = false;
+    }
+    for (pid_t pid : hosts) {
+        int status = 0;
+        if (pid != 0 && (waitpid(pid, &status, 0) != pid || status != 0))
+            outcome.wrong =
+                "a host ends with wait status " + std::to_string(status);
+    }
+    if (outcome.wrong.empty())
+        outcome.wrong = Check(job, is_whole, &outcome);
+    return outcome;
+}
+
+int Storm(uint64_t n_jobs, uint64_t from)
+{
+    void *shared = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const Network network;
+    pid_t store = 0;
+
+    if (shared == MAP_FAILED || !network.works()) {
+        printf("no network namespaces here: they take root and iproute2\n");
+        return 77;
+    }
+    signal(SIGUSR1, SIG_IGN); // until a store can be slow
+    signal(SIGUSR2, SIG_IGN);
+    for (auto [name, value] :
+         {std::pair("STEPTUNE_AGREE", "tcpstore://10.77.0.1:29500"),
+          {"STEPTUNE_AGREE_TIMEOUT", "0.3"},
+          {"STEPTUNE_LEARNED", "/dev/null"},
+          {"STEPTUNE_WARM_START", "none"}})
+        setenv(name, value, 1);
+    const auto run = [&](uint64_t seed) {
+        return RunJob({seed, (static_cast<uint64_t>(getpid()) << 32) + seed,
+                       static_cast<Shared *>(shared), seed % 8 == 7},
+                      &store);
+    };
+    const bool is_fine =
+        storms::RunAll("jobs", n_jobs, from, run, 1, kPrintJobs);
+    if (store != 0) {
+        kill(store, SIGKILL);
+        waitpid(store, nullptr, 0);
+    }
+    return is_fine ? 0 : 1;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    size = {3, 2};
+    if (argc == 5)
+        size = {uint32_t(atoi(argv[3])), uint32_t(atoi(argv[4]))};
+    if (argc > 5 || argc == 4 || size.n_hosts < 2 || size.n_hosts > kMaxHosts ||
+        size.n_own < 1 || size.n_own > kMaxRanks) {
+        fprintf(stderr, "usage: schedule_storm [JOBS [SEED [HOSTS RANKS]]]\n"
+                        "HOSTS: 2 to 8; RANKS: of each, 1 to 8\n");
+        return 2;
+    }
+    return Storm(storms::Argument(argc, argv, 1, 50000),
+                 storms::Argument(argc, argv, 2, 1));
+}
