@@ -135,7 +135,12 @@ static const struct stp_command_line tune_line = {
            "arms of its messages take turns with NCCL's own choice in windows "
            "of equal work, those that take the most time first, and then all "
            "that won together. The policy is of this job, on this machine. "
-           "Put torchrun, mpirun or srun into the command.",
+           "Put torchrun, mpirun or srun into the command. On several hosts, "
+           "start torchrun by it on each, with --node-rank, or start it by "
+           "srun or mpirun in each process, with -o in a folder that all "
+           "hosts share: arms are tried by a schedule, what that is expected "
+           "to cost is said before, and what is found in this run is used "
+           "from the next on.",
 };
 
 /* ---- the host of the run ---- */

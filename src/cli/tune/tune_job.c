@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,6 +21,8 @@
 #include "report/learning/ledgers.h"
 #include "report/policy_file.h"
 
+enum { MAX_WATCHED = 64 << 10 }; /* bytes of a journal, for its plan */
+
 /* While the job runs, and of it. */
 struct job_run {
     const struct stp_tune_job *job;
@@ -30,9 +33,12 @@ struct job_run {
     char output[STP_CLI_PATH];      /* what a job prints that is to be ended */
     FILE *echo;                     /* of it, as far as it was shown; or NULL */
     char folder[STP_CLI_PATH];      /* temporary */
-    char evidence[STP_CLI_PATH];    /* in it, of earlier runs */
+    char evidence[STP_CLI_PATH];    /* of earlier runs, beside the policy */
+    bool is_of_rank_0;              /* this process writes what all find out */
+    bool has_plan;                  /* said */
     char learned[STP_CLI_PATH];     /* in it, as the plugin writes it */
     char backup[STP_POLICY_BACKUP]; /* of the policy that was there; or "" */
+    bool is_ended;                  /* this process may end the job */
     bool is_settled;                /* by --until */
     struct stp_job_end end;
 };
@@ -52,7 +58,7 @@ static int job_name_files(struct job_run *run)
     char folder[STP_CLI_PATH];
     const char *output = run->job->output;
     const char *slash = strrchr(output, '/');
-    int n;
+    const char *name = slash != NULL ? slash + 1 : output;
 
     if (slash == NULL)
         snprintf(folder, sizeof(folder), ".");
@@ -62,19 +68,17 @@ static int job_name_files(struct job_run *run)
     if (!stp_absolute_path(folder, run->journal))
         return stp_complain("-o: there is no folder '%s'", folder);
     snprintf(folder, sizeof(folder), "%s", run->journal);
-    n = snprintf(run->journal, sizeof(run->journal), "%s/%s.journal.csv",
-                 folder, slash != NULL ? slash + 1 : output);
-    if (n >= 0 && n < STP_PATH_SIZE)
-        n = snprintf(run->output, sizeof(run->output), "%s/%s.job.txt", folder,
-                     slash != NULL ? slash + 1 : output);
-    if (n < 0 || n >= STP_PATH_SIZE)
+    if (snprintf(run->journal, STP_CLI_PATH, "%s/%s.journal.csv", folder,
+                 name) >= STP_PATH_SIZE ||
+        snprintf(run->evidence, STP_CLI_PATH, "%s/%s.evidence.csv", folder,
+                 name) >= STP_PATH_SIZE ||
+        snprintf(run->output, STP_CLI_PATH, "%s/%s.job.txt", folder, name) >=
+            STP_PATH_SIZE)
         return stp_complain("-o: the path is too long");
     if (!stp_make_temporary("steptune-tune", run->folder))
         return stp_complain("no folder can be made in TMPDIR or /tmp");
-    if (snprintf(run->evidence, STP_CLI_PATH, "%s/evidence.csv", run->folder) >=
-            STP_PATH_SIZE ||
-        snprintf(run->learned, STP_CLI_PATH, "%s/learned.conf", run->folder) >=
-            STP_PATH_SIZE)
+    if (snprintf(run->learned, STP_CLI_PATH, "%s/learned.conf", run->folder) >=
+        STP_PATH_SIZE)
         return stp_complain("TMPDIR: the path is too long");
     return STP_EXIT_OK;
 }
@@ -122,14 +126,10 @@ static int job_begin_journal(struct job_run *run)
                                   "%s tried arms for sums, expected one of a "
                                   "run with --bits same to resume with that",
                                   run->journal);
-    if (status != STP_OK || before.n == 0) {
-        run->evidence[0] = '\0';
-    } else {
-        status = stp_file_begin(run->evidence, &file, &err);
-        if (status == STP_OK) {
-            stp_job_evidence_write(&before, file.fp);
-            status = stp_file_end(&file, STP_OK, &err);
-        }
+    STP_THEN(status, stp_file_begin(run->evidence, &file, &err));
+    if (status == STP_OK) {
+        stp_job_evidence_write(&before, file.fp);
+        status = stp_file_end(&file, STP_OK, &err);
     }
     stp_learning_free(&before);
     return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
@@ -151,6 +151,25 @@ static void job_echo(struct job_run *run)
     fflush(stdout);
 }
 
+/* Says what a schedule of several hosts is expected to cost, once the journal,
+ * which is short by then, says so. */
+static void job_tell_plan(struct job_run *run)
+{
+    struct stp_learning now;
+    struct stat st;
+
+    if (run->has_plan || stat(run->journal, &st) != 0 ||
+        st.st_size - run->journal_from > MAX_WATCHED ||
+        job_load(run, run->journal_from, &now, NULL) != STP_OK)
+        return;
+    for (size_t i = 0; i < now.n_sets; i++) {
+        run->has_plan |= now.sets[i].has_plan;
+        now.sets[i].end_us = 0; /* it is not the end */
+    }
+    stp_print_plans(&now, stderr);
+    stp_learning_free(&now);
+}
+
 /* Whether arms may gain more than --until says, or those that won have not been
  * compared together. */
 static bool job_goes_on(void *user)
@@ -158,7 +177,11 @@ static bool job_goes_on(void *user)
     struct job_run *run = user;
     struct stp_learning now;
 
-    job_echo(run);
+    if (run->is_ended)
+        job_echo(run);
+    if (!run->is_of_rank_0)
+        return true;
+    job_tell_plan(run);
     if (!(run->job->until > 0))
         return true;
     if (job_load(run, run->journal_from, &now, NULL) != STP_OK)
@@ -173,7 +196,6 @@ static bool job_goes_on(void *user)
  * last words are those of a launcher whose processes are killed. */
 static int job_run(struct job_run *run)
 {
-    const bool is_ended = run->job->limit_s > 0 || run->job->until > 0;
     const struct stp_job_variable variables[] = {
         {"NCCL_TUNER_PLUGIN", run->plugin},
         {"NCCL_PROFILER_PLUGIN", run->plugin},
@@ -184,25 +206,24 @@ static int job_run(struct job_run *run)
         {"STEPTUNE_WARM_START", "none"},
         {"STEPTUNE_THOROUGH", "1"},
         {"STEPTUNE_BITS", run->job->same_bits ? "same" : NULL},
-        {"STEPTUNE_JOURNAL", run->journal},
-        {"STEPTUNE_LEARNED", run->learned},
-        {"STEPTUNE_EVIDENCE",
-         run->job->resume && run->evidence[0] != '\0' ? run->evidence : NULL},
-        {"STEPTUNE_LEDGER", run->folder},
+        {"STEPTUNE_JOURNAL", run->journal[0] != '\0' ? run->journal : NULL},
+        {"STEPTUNE_LEARNED", run->is_of_rank_0 ? run->learned : "/dev/null"},
+        {"STEPTUNE_EVIDENCE", run->job->resume ? run->evidence : NULL},
+        {"STEPTUNE_LEDGER", run->is_of_rank_0 ? run->folder : NULL},
     };
     const struct stp_job job = {
         .argv = run->job->argv,
         .variables = variables,
         .n_variables = sizeof(variables) / sizeof(variables[0]),
-        .output = is_ended ? run->output : NULL,
+        .output = run->is_ended ? run->output : NULL,
         .limit_s = run->job->limit_s,
-        .goes_on = is_ended ? job_goes_on : NULL,
+        .goes_on = run->is_ended || run->is_of_rank_0 ? job_goes_on : NULL,
         .user = run,
     };
     struct stp_error err;
     enum stp_status status = stp_job_run(&job, &run->end, &err);
 
-    if (is_ended && !run->end.is_limited)
+    if (run->is_ended && !run->end.is_limited)
         job_echo(run);
     if (run->echo != NULL)
         fclose(run->echo);
@@ -236,11 +257,14 @@ static enum stp_status job_sum_up(const struct job_run *run,
 /* Why nothing was found out; NULL if something was. */
 static const char *job_explain(const struct job_result *r)
 {
+    if (r->last.n_blocks > 0)
+        return NULL;
+    for (size_t i = 0; i < r->last.n_sets; i++)
+        if (r->last.sets[i].has_plan && !(r->last.sets[i].plan_us > 0))
+            return "earlier runs rule out all arms that the schedule has";
     if (r->ledgers.n == 0)
         return "NCCL did not load the plugin: the job made no communicator, "
                "or `steptune doctor` says why";
-    if (r->last.n_blocks > 0)
-        return NULL;
     if (r->last.has_graphs)
         return "the job's collectives are captured into CUDA graphs, for "
                "which NCCL asks a tuner once: nothing can be tried in their "
@@ -338,19 +362,72 @@ static int job_finish(struct job_run *run, const struct job_result *r)
     return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
 }
 
+/* Whether a launcher started this process with another rank than 0, or its
+ * command starts another node than the first: rank 0's process writes what all
+ * find out.  *is_there_ret: it is on this host. */
+static bool job_is_of_rank_0(char **argv, bool *is_there_ret)
+{
+    static const char *const names[] = {"--node-rank", "--node_rank"};
+    const struct stp_launcher *launcher = stp_find_launcher();
+    unsigned rank, size;
+    const char *local;
+
+    if (stp_launched_as(&rank, &size)) {
+        local =
+            launcher->local_rank != NULL ? getenv(launcher->local_rank) : NULL;
+        *is_there_ret = local != NULL && strtoul(local, NULL, 10) == rank;
+        return rank == 0;
+    }
+    *is_there_ret = false;
+    for (; argv[0] != NULL; argv++)
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+            const size_t len = strlen(names[i]);
+            const char *n = argv[0] + len;
+
+            if (strncmp(argv[0], names[i], len) != 0)
+                continue;
+            n = *n == '=' ? n + 1 : *n == '\0' ? argv[1] : NULL;
+            if (n != NULL && strtoul(n, NULL, 10) > 0)
+                return false;
+        }
+    return true;
+}
+
+/* Runs the job beside that of rank 0. */
+static int job_follow(struct job_run *run, bool is_there)
+{
+    int exit_status = job_name_files(run);
+
+    if (exit_status == STP_EXIT_OK && !is_there)
+        run->journal[0] = '\0';
+    snprintf(run->output, STP_PATH_SIZE, "%.4000s/job.txt", run->folder);
+    if (exit_status == STP_EXIT_OK)
+        exit_status = job_run(run);
+    if (run->folder[0] != '\0')
+        stp_remove_temporary(run->folder);
+    return exit_status == STP_EXIT_OK ? run->end.status : exit_status;
+}
+
 int stp_tune_job(const struct stp_tune_job *job)
 {
-    struct job_run run = {.job = job};
+    struct job_run run = {.job = job,
+                          .is_ended = job->limit_s > 0 || job->until > 0};
     struct job_result result = {0};
     struct stp_lock lock;
     struct stp_error err;
     int exit_status;
+    bool is_there;
 
-    if (stp_launched_by() != STP_LAUNCHED_BY_HAND)
-        return stp_refuse_launcher("steptune tune -- torchrun train.py");
+    run.is_of_rank_0 = job_is_of_rank_0(job->argv, &is_there);
+    if (job->runs > 0 &&
+        (!run.is_of_rank_0 || stp_launched_by() != STP_LAUNCHED_BY_HAND))
+        return stp_refuse_launcher("steptune tune --runs 8 -- torchrun "
+                                   "train.py");
     stp_job_print_command(job->argv, run.command);
     if (stp_find_plugin("steptune-online", run.plugin, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
+    if (!run.is_of_rank_0)
+        return job_follow(&run, is_there);
     if (stp_lock_take(job->output, false, &lock, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
     exit_status = job_name_files(&run);
@@ -367,6 +444,8 @@ int stp_tune_job(const struct stp_tune_job *job)
             exit_status =
                 stp_complain("the job failed with status %d", run.end.status);
     }
+    if (job->resume)
+        unlink(run.evidence);
     stp_job_rules_free(&result.rules);
     stp_ledgers_free(&result.ledgers);
     stp_learning_free(&result.all);

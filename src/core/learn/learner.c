@@ -366,7 +366,8 @@ static void learner_tell_plan(const struct stp_learner *l)
 {
     const struct stp_bandit_plan plan = stp_bandit_get_plan(l->bandit);
     const unsigned n_windows = STP_TRIAL_BLOCKS * STP_BLOCK_WINDOWS;
-    unsigned n_rounds = (plan.n_trials - 1) / STP_SCHEDULE_MATES + 1;
+    unsigned n_rounds =
+        (plan.n_trials + STP_SCHEDULE_MATES - 1) / STP_SCHEDULE_MATES;
     size_t first = 0, last = l->n_samples - 1;
     double us;
 
@@ -374,17 +375,18 @@ static void learner_tell_plan(const struct stp_learner *l)
         first++;
     while (first < last && l->begin_ns[last] == 0)
         last--;
-    if (plan.n_trials == 0 || l->begin_ns[last] <= l->begin_ns[first])
+    if (l->begin_ns[last] <= l->begin_ns[first])
         return;
     if (n_rounds < plan.n_most)
         n_rounds = plan.n_most;
     us = (double)(l->begin_ns[last] - l->begin_ns[first]) / 1e3 /
          (double)(last - first) * l->window.n_calls * n_windows * n_rounds;
-    learner_report(l, (struct stp_learn_event){
-                          .kind = STP_LEARN_PLAN,
-                          .key = -1,
-                          .value = us,
-                          .gain = us / (us + plan.loss_us * n_windows / 2)});
+    learner_report(
+        l, (struct stp_learn_event){
+               .kind = STP_LEARN_PLAN,
+               .key = -1,
+               .value = us,
+               .gain = us > 0 ? us / (us + plan.loss_us * n_windows / 2) : 1});
 }
 
 /* Ends the samples of a schedule, which has its window. */
@@ -706,6 +708,7 @@ void stp_learner_conclude(struct stp_learner *learner)
     for (unsigned k = 0; k < STP_BANDIT_KEYS; k++) {
         const unsigned best = stp_bandit_get_key(l->bandit, k).best;
 
+        learner_tell_bound(l, k);
         /* it is in force from the next run on */
         if (best != 0 && !l->keys[k].was_settled)
             learner_report_arm(l, STP_LEARN_INCUMBENT, k, best, 0);

@@ -166,7 +166,8 @@ static enum stp_status journal_end_row(void *user, void *row,
         [STP_LEARN_WINDOW] = true,  [STP_LEARN_ALONE] = true,
         [STP_LEARN_SET] = true,     [STP_LEARN_CONFIRMED] = true,
         [STP_LEARN_DROPPED] = true, [STP_LEARN_GRAPHS] = true,
-        [STP_LEARN_STEP] = true,    [STP_LEARN_HOST] = true};
+        [STP_LEARN_STEP] = true,    [STP_LEARN_HOST] = true,
+        [STP_LEARN_PLAN] = true};
     struct journal_reading *r = user;
     struct stp_journal_line *line = row;
 

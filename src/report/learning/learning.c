@@ -77,9 +77,13 @@ static void learning_add_time(struct stp_learning_key *key,
      * its second line that of the other arm, and the gain. */
     if (line->kind == STP_LEARN_BLOCK && !(line->gain > 0)) {
         set->base = line->arm;
+        set->base_us = line->value;
     } else if (line->kind == STP_LEARN_BLOCK) {
         size_t base = stp_learning_find_arm(key, &set->base);
         bool is_tried = set->base.algo >= 0 && base < key->n_arms;
+
+        set->lost_us += STP_BLOCK_WINDOWS / 2 * (line->value - set->base_us);
+        set->end_us = line->t_us;
 
         learning_add(log(line->gain) +
                          (is_tried ? key->arms[base].log_gain : 0),
@@ -270,6 +274,15 @@ enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
         case STP_LEARN_STEP:
             set->step_us = line->value;
             set->step_gain = fmax(line->gain, 1);
+            break;
+        case STP_LEARN_PLAN:
+            set->has_plan = true;
+            set->plan_us = line->value;
+            set->plan_gain = line->gain;
+            break;
+        case STP_LEARN_TRIAL:
+            if (set->begin_us == 0)
+                set->begin_us = line->t_us;
             break;
         case STP_LEARN_HOST:
             set->at_once = line->value;

@@ -49,6 +49,13 @@ struct stp_learning_set {
     double step_us;   /* of a sequence of calls */
     double step_gain; /* without its collectives, at most; 0: not known */
     double at_once;   /* share of launches that the GPU began at once */
+    bool has_plan;    /* of a schedule */
+    double plan_us;   /* that it lasts, as it was said before */
+    double plan_gain; /* of steps meanwhile: modelled */
+    double begin_us;  /* of its first trial, and the last block; by the clock */
+    double end_us;
+    double lost_us;   /* by its trials, measured */
+    double base_us;   /* of the block being read */
     double window_us; /* mean time of one with these arms */
     size_t n_blocks;  /* in which they were compared with what ran before */
     double log_gain;  /* as above */
@@ -104,6 +111,10 @@ struct stp_learning_gain stp_learning_gain_of(size_t n_blocks, double log_gain,
 enum stp_status stp_print_learning(const struct stp_learning *learning,
                                    const struct stp_learning_setting *setting,
                                    FILE *fp, struct stp_error *err);
+
+/* Prints a sentence on what the schedule of each kind of communicator is
+ * expected to cost, and, once there are blocks, what it did. */
+void stp_print_plans(const struct stp_learning *learning, FILE *fp);
 
 /* Prints the rows alone: nothing without any. */
 enum stp_status stp_print_learned_keys(const struct stp_learning *learning,

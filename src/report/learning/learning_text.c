@@ -148,6 +148,33 @@ enum stp_status stp_print_learning(const struct stp_learning *learning,
     return stp_print_learned_keys(learning, setting->base, fp, err);
 }
 
+void stp_print_plans(const struct stp_learning *learning, FILE *fp)
+{
+    bool is_any = false;
+
+    for (size_t i = 0; i < learning->n_sets; i++) {
+        const struct stp_learning_set *set = &learning->sets[i];
+
+        if (!(set->plan_us > 0))
+            continue;
+        is_any = true;
+        fprintf(fp,
+                "The schedule of %" PRIu64 " ranks on %" PRIu64
+                " hosts takes %.3g s at the pace measured; the arms tried are "
+                "expected to cost %.2g percent of that (modelled)",
+                set->n_ranks, set->n_nodes, set->plan_us / 1e6,
+                100 * (1 - set->plan_gain));
+        if (set->end_us > set->begin_us)
+            fprintf(fp, ", and %s %.2g percent of %.3g s (measured)",
+                    set->lost_us < 0 ? "saved" : "cost",
+                    100 * fabs(set->lost_us) / (set->end_us - set->begin_us),
+                    (set->end_us - set->begin_us) / 1e6);
+        fputs(".\n", fp);
+    }
+    if (is_any)
+        fputs("What is found in this run is used from the next on.\n", fp);
+}
+
 enum stp_status stp_print_learned_keys(const struct stp_learning *learning,
                                        const char *base, FILE *fp,
                                        struct stp_error *err)
@@ -157,6 +184,7 @@ enum stp_status stp_print_learned_keys(const struct stp_learning *learning,
     if (learning->n == 0)
         return STP_OK;
     stp_print_headroom(learning, fp);
+    stp_print_plans(learning, fp);
     for (size_t i = 0; i < learning->n; i++) {
         if (stp_bounds_is_small(&learning->keys[i]))
             continue;

@@ -101,14 +101,45 @@ TEST_F(CliLaunch, RankZeroAlonePlaysARecordedMachine)
     EXPECT_THAT(Files(), Not(Contains(HasSubstr("~1~"))));
 }
 
-TEST_F(CliLaunch, AJobThatIsTunedTakesItsLauncherInTheCommand)
+// The process of rank 0 writes what all find out; one on its host adds to the
+// journal.
+TEST_F(CliLaunch, ARankOfATunedJobFollowsThatOfRankZero)
 {
-    EXPECT_THAT(RunRanks(2, "tune -- true"), ElementsAre(2, 2));
-    EXPECT_EQ("steptune tune: one process starts the job, but a launcher "
-              "started this one: put the launcher into the command, as in "
-              "`steptune tune -- torchrun train.py`\n",
-              Read("err0"));
-    EXPECT_EQ("", Read("out0") + Read("out1") + Read("err1"));
+    Write("job.sh", "echo $RANK $STEPTUNE_THOROUGH ${STEPTUNE_LEARNED##*/} "
+                    "${STEPTUNE_JOURNAL##*/} ${STEPTUNE_LEDGER:+ledger}\n"
+                    "exit 3\n");
+
+    EXPECT_THAT(RunRanks(2, "tune -o p.conf -- sh job.sh"), ElementsAre(1, 3));
+    EXPECT_EQ("0 1 learned.conf p.conf.journal.csv ledger\n", Read("out0"));
+    EXPECT_EQ("1 1 null p.conf.journal.csv\n", Read("out1"));
+    EXPECT_THAT(Read("err0"), HasSubstr("nothing was learned, and no policy"));
+    EXPECT_EQ("", Read("err1"));
+
+    Set("OMPI_COMM_WORLD_SIZE", "2");
+    Set("OMPI_COMM_WORLD_RANK", "1");
+    Set("OMPI_COMM_WORLD_LOCAL_RANK", "0");
+    for (const char *name : {"RANK", "WORLD_SIZE"})
+        unsetenv(name);
+    EXPECT_EQ(3, Wait(StartTo("1", "tune -o p.conf -- sh job.sh")));
+    EXPECT_EQ("1 null\n", Read("out1")); // another host's
+}
+
+TEST_F(CliLaunch, ANodeOfATunedJobFollowsTheFirst)
+{
+    Write("job.sh", "echo ${STEPTUNE_LEARNED##*/}\n");
+
+    for (const char *node : {"--node-rank 1", "--node_rank=2"}) {
+        const Outcome o =
+            Run(std::string("tune -o p.conf -- sh job.sh ") + node);
+        EXPECT_EQ(0, o.status);
+        EXPECT_EQ("null\n", o.out);
+    }
+    for (const char *node : {"--node-rank 0", "--node-ranks 1", "1"}) {
+        const Outcome o =
+            Run(std::string("tune -o p.conf -- sh job.sh ") + node);
+        EXPECT_EQ(1, o.status);
+        EXPECT_EQ("learned.conf\n", o.out);
+    }
 }
 
 // MPI starts once in a process that mpirun started.
