@@ -33,6 +33,7 @@ std::string Machine(std::string_view bytes);
 std::string MeasurementsCsv(std::string_view bytes);
 std::string MeasurementsJson(std::string_view bytes);
 std::string MemoryPolicy(std::string_view bytes);
+std::string NcclLog(std::string_view bytes);
 std::string NcclTests(std::string_view bytes);
 std::string Overlap(std::string_view bytes);
 std::string Policy(std::string_view bytes);

@@ -3,9 +3,11 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 extern "C" {
 #include "report/jobs/job_runs_csv.h"
+#include "report/logs/job_log_machine.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/measurements/nccl_text.h"
 #include "report/training/train_json.h"
@@ -96,6 +98,43 @@ std::string NcclTests(std::string_view bytes)
             stp_nccl_text_add(bytes.data(), bytes.size(), -1, arm, &data, &err),
             &data, err);
     }
+    return fault;
+}
+
+// A log, what is printed of it, and the machine that it tells of.
+std::string NcclLog(std::string_view bytes)
+{
+    char *text = static_cast<char *>(malloc(bytes.size() + 1));
+    const stp_diagnosis findings{};
+    stp_machine_record machine{};
+    stp_job_log log{};
+    stp_error err{};
+    unsigned shape = 0;
+
+    memcpy(text, bytes.data(), bytes.size());
+    text[bytes.size()] = '\0';
+    if (stp_job_log_read(text, bytes.size(), &log, &err) != STP_OK) {
+        free(text);
+        return FaultOf(err);
+    }
+    std::string fault;
+    for (bool is_json : {false, true}) {
+        char *printed = nullptr;
+        size_t size = 0;
+        FILE *fp = open_memstream(&printed, &size);
+        if (stp_print_job_log(&log, &findings, is_json, fp, &err) != STP_OK)
+            fault = err.text;
+        fclose(fp);
+        for (size_t i = 0; i < size; i++)
+            if (static_cast<unsigned char>(printed[i]) < ' ' &&
+                printed[i] != '\n' && printed[i] != '\t')
+                fault = "a control character is printed";
+        free(printed);
+    }
+    if (stp_log_machine(&log, "NVIDIA H100", &machine, &shape, &err) == STP_OK)
+        stp_log_write_graphs(&log, shape, (Folder() + "/graphs.xml").c_str(),
+                             &err);
+    stp_job_log_free(&log);
     return fault;
 }
 

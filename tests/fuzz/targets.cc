@@ -21,6 +21,7 @@ static const Target kTargets[] = {
     {"measurements_csv", MeasurementsCsv},
     {"measurements_json", MeasurementsJson},
     {"memory_policy", MemoryPolicy},
+    {"nccl_log", NcclLog},
     {"nccl_tests_json", NcclTests},
     {"nccl_tests_text", NcclTests},
     {"overlap", Overlap},

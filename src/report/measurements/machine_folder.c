@@ -54,7 +54,7 @@ static void machine_write_csv(const struct stp_machine_record *r, FILE *fp)
     machine_write_head(r, "as the driver and NCCL name them", fp);
     if (counted)
         fputs("# Channels are not what NCCL derives from the graphs, but the "
-              "most that a collective had.\n",
+              "most that it had.\n",
               fp);
     fprintf(fp, "gpu,compute_capability,ranks,%snodes,cpu_vendor,%snccl\n",
             info->n_gpus > 0 ? "gpus," : "",

@@ -2,8 +2,6 @@
 
 #include <stdarg.h>
 
-#include "report/table.h"
-
 static const char *const diagnosis_levels[] = {
     [STP_SYMPTOM_OK] = "ok",
     [STP_SYMPTOM_NOTE] = "note",
@@ -60,6 +58,24 @@ size_t stp_count_symptoms(const struct stp_diagnosis *diagnosis,
     return n;
 }
 
+void stp_put_diagnosis(struct stp_table *t,
+                       const struct stp_diagnosis *diagnosis)
+{
+    stp_table_rows(t, "findings");
+    for (size_t i = 0; i < diagnosis->n; i++) {
+        const struct stp_symptom *f = &diagnosis->all[i];
+
+        stp_table_row(t);
+        stp_table_word(t, "level", NULL, diagnosis_levels[f->level]);
+        stp_table_word(t, "what", NULL, f->what);
+        stp_table_word(t, "why", NULL, f->why[0] != '\0' ? f->why : NULL);
+        stp_table_word(t, "do", NULL, f->todo[0] != '\0' ? f->todo : NULL);
+    }
+    t->row = t->root;
+    stp_table_count(t, "problems", NULL,
+                    stp_count_symptoms(diagnosis, STP_SYMPTOM_PROBLEM));
+}
+
 enum stp_status stp_print_diagnosis(const struct stp_diagnosis *diagnosis,
                                     bool is_json, FILE *fp,
                                     struct stp_error *err)
@@ -81,18 +97,6 @@ enum stp_status stp_print_diagnosis(const struct stp_diagnosis *diagnosis,
                 stp_count_symptoms(diagnosis, STP_SYMPTOM_NOTE),
                 stp_count_symptoms(diagnosis, STP_SYMPTOM_OK));
     }
-    stp_table_rows(&t, "findings");
-    for (size_t i = 0; i < diagnosis->n; i++) {
-        const struct stp_symptom *f = &diagnosis->all[i];
-
-        stp_table_row(&t);
-        stp_table_word(&t, "level", NULL, diagnosis_levels[f->level]);
-        stp_table_word(&t, "what", NULL, f->what);
-        stp_table_word(&t, "why", NULL, f->why[0] != '\0' ? f->why : NULL);
-        stp_table_word(&t, "do", NULL, f->todo[0] != '\0' ? f->todo : NULL);
-    }
-    t.row = t.root;
-    stp_table_count(&t, "problems", NULL,
-                    stp_count_symptoms(diagnosis, STP_SYMPTOM_PROBLEM));
+    stp_put_diagnosis(&t, diagnosis);
     return stp_table_end(&t, fp, err);
 }

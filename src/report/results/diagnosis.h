@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "core/status.h"
+#include "report/table.h"
 
 enum stp_symptom_level {
     STP_SYMPTOM_OK,
@@ -42,6 +43,10 @@ void stp_diagnose_todo(struct stp_diagnosis *diagnosis, const char *fmt, ...)
 
 size_t stp_count_symptoms(const struct stp_diagnosis *diagnosis,
                           enum stp_symptom_level level);
+
+/* Adds it to an object of JSON; other tables have no place for it. */
+void stp_put_diagnosis(struct stp_table *table,
+                       const struct stp_diagnosis *diagnosis);
 
 /* A paragraph a symptom, and a last line with the count of each level; or JSON.
  * STP_ERR_NOMEM with *err filled, or STP_OK. */

@@ -1,0 +1,479 @@
+#define _GNU_SOURCE /* memmem(), memrchr() */
+#include "report/logs/job_log.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/room.h"
+#include "core/utf8.h"
+
+enum { MAX_LOG = 512 << 20 };
+
+/* ---- what NCCL logs ---- */
+
+#define JOB      STP_LOG_OF_JOB
+#define COMM     STP_LOG_OF_COMM
+#define DECISION STP_LOG_OF_CALL
+#define NONE     STP_LOG_OF_NONE
+#define GRAPH_SAYS                                                             \
+    "$3 channels of $4# GB/s within a node ($6), $5# to the network ($7)"
+
+const struct stp_log_row stp_log_rows[] = {
+    // clang-format off
+    {STP_LOG_VERSION, JOB, "TEXT", 21, 32, "%~NCCL version 2.%u%l", "?NCCL", "2.$1$2"},
+    {STP_LOG_VERSION, JOB, "", 21, 32, "NCCL version 2.%u%l", "?NCCL", "2.$1$2"},
+    {STP_LOG_SAID, JOB, "", 21, 32, "RCCL version : %l", "?NCCL", "RCCL $1, which is AMD's: its lines are read as far as they are NCCL's"},
+    {STP_LOG_GPU, JOB, "TEXT", 21, 32, "%~Rank %u %~on %w device %u [%s] %l", "GPU", "$4"},
+    {STP_LOG_SAID, JOB, "INIT", 21, 32, "cudaDriverVersion %u", "CUDA driver", "$1"},
+    {STP_LOG_VARIABLE, JOB, "ENV", 21, 32, "NCCL_%w set by environment to %l", "variable", "NCCL_$1=$2"},
+    {STP_LOG_VARIABLE, JOB, "ENV", 21, 32, "NCCL_%w set to %l", "variable", "NCCL_$1=$2"},
+    {STP_LOG_VARIABLE, JOB, "ENV", 21, 27, "TUNER/Plugin: NCCL_%w set to %l", "variable", "NCCL_$1=$2"},
+    {STP_LOG_SAID, JOB, "ENV", 21, 32, "NET/%w Adding NCCL_%w=%w to environment", "variable", "NCCL_$2=$3, set by the plugin $1"},
+    {STP_LOG_VARIABLE, JOB, "ENV", 28, 32, "Comm config %s reset to NCCL_%w=%l", "variable", "NCCL_$1=$2"},
+    {STP_LOG_SAID, JOB, "ENV", 21, 32, "Invalid value %w for NCCL_%w, using default %w", "variable", "NCCL_$2=$1 is not understood: $3"},
+    {STP_LOG_SAID, JOB, "ENV", 21, 32, "Comm config %w set to %l", "set by the program", "$1=$2"},
+    {STP_LOG_RANK, NONE, "INIT", 21, 32, "%~comm %s rank %u nranks %u cudaDev %~Init START", NULL, NULL},
+    {STP_LOG_RANK, NONE, "INIT", 21, 32, "%~comm %s rank %u nranks %u cudaDev %~Init COMPLETE", NULL, NULL},
+    {STP_LOG_SHAPE, NONE, "INIT", 21, 32, "comm %s rank %u nRanks %u nNodes %u localRanks %u", NULL, NULL},
+    {STP_LOG_SAID, JOB, "ENV", 22, 27, "TUNER/Plugin: Could not find: %*. Using", "tuner plugin", "none: $1"},
+    {STP_LOG_SAID, JOB, "ENV", 28, 32, "TUNER/Plugin: Could not find:%l", "tuner plugin", "none: $1"},
+    {STP_LOG_SAID, JOB, "ENV", 22, 32, "TUNER/Plugin: %*: cannot open shared object", "tuner plugin", "none: $1"},
+    {STP_LOG_SAID, JOB, "ENV", 28, 32, "External tuner plugin %w is unsupported", "tuner plugin", "none: $1"},
+    {STP_LOG_SAID, JOB, "ENV", 21, 26, "TUNER/Plugin: Using tuner plugin %l", "tuner", "$1"},
+    {STP_LOG_SAID, JOB, "ENV", 21, 28, "TUNER/Plugin: %~sing internal tuner", "tuner", "NCCL's own"},
+    {STP_LOG_SAID, JOB, "ENV", 27, 32, "TUNER/Plugin: Using %l", "tuner", "$1"},
+    {STP_LOG_SAID, JOB, "INIT", 21, 32, "Using network %l", "?network", "$1"},
+    {STP_LOG_SAID, JOB, "INIT", 21, 32, "NET/Plugin: Loaded net plugin %l", "network plugin", "$1"},
+    {STP_LOG_SAID, JOB, "INIT", 22, 26, "NET/Plugin: Could not find: %*. Using", "network plugin", "none: $1"},
+    {STP_LOG_SAID, JOB, "INIT", 27, 32, "NET/Plugin: Could not find:%l", "network plugin", "none: $1"},
+    {STP_LOG_SAID, JOB, "INIT", 21, 21, "NET/Plugin: No plugin found (%*)", "network plugin", "none: $1"},
+    {STP_LOG_SAID, JOB, "INIT", 22, 32, "NET/Plugin: %*: cannot open shared object", "network plugin", "none: $1"},
+    {STP_LOG_SAID, JOB, "INIT", 27, 32, "External network plugin %w is unsupported", "network plugin", "none: $1"},
+    {STP_LOG_SAID, JOB, "INIT", 21, 32, "NET/IB : Using %l", "network devices", "$1"},
+    {STP_LOG_SAID, JOB, "INIT", 21, 32, "NET/Socket : Using %l", "network devices", "$1"},
+    {STP_LOG_SAID, JOB, "INIT", 21, 32, "NET/IB : No %l", "InfiniBand", "no $1"},
+    {STP_LOG_SAID, JOB, "INIT", 21, 29, "Failed to open %w", "InfiniBand", "no $1"},
+    {STP_LOG_SAID, JOB, "NET", 21, 32, "NET/%w : GPU Direct RDMA %w for HCA %u %l", "GPUDirect RDMA", "$2 for devices of $1"},
+    {STP_LOG_SAID, JOB, "NET", 21, 32, "GPU Direct RDMA Disabled for %l", "GPUDirect RDMA", "off for $1"},
+    {STP_LOG_CPU, NONE, "GRAPH", 21, 32, "%~CPU/%s (%u/%u/", NULL, NULL},
+    {STP_LOG_PCI, NONE, "GRAPH", 21, 32, "%~+ PCI[%u] - %l", NULL, NULL},
+    {STP_LOG_LINKS, COMM, "GRAPH", 21, 32, "=== System : maxBw %u totalBw %u ===", "?links of a GPU", "$2# GB/s"},
+    {STP_LOG_RING_GRAPH, COMM, "GRAPH", 21, 32, "Pattern %04, crossNic %u, nChannels %u, bw %u/%u, type %w/%w, sameChannels %u", "?ring graph", GRAPH_SAYS},
+    {STP_LOG_NVLS_GRAPH, COMM, "GRAPH", 21, 32, "Pattern %05, crossNic %u, nChannels %u, bw %u/%u, type %w/%w, sameChannels %u", "NVLS graph", GRAPH_SAYS},
+    {STP_LOG_SAID, COMM, "GRAPH", 21, 32, "Pattern %06, crossNic %u, nChannels %u, bw %u/%u, type %w/%w, sameChannels %u", "CollNet graph", GRAPH_SAYS},
+    {STP_LOG_TREE_GRAPH, COMM, "GRAPH", 21, 32, "Pattern %w, crossNic %u, nChannels %u, bw %u/%u, type %w/%w, sameChannels %u", "tree graph", GRAPH_SAYS},
+    {STP_LOG_CHANNELS, COMM, "INIT", 21, 32, "%u coll channels, %u collnet channels, %u nvls channels, %u p2p channels, %u p2p channels per peer", "?channels", "$1 of collectives, $3 of NVLS, $4 point to point, $5 a peer"},
+    {STP_LOG_SAID, COMM, "INIT", 21, 32, "Channel %u%~: %u[%s] -> %u[%s]%~via %l", "?transport", "$4/"},
+    {STP_LOG_SAID, COMM, "INIT", 21, 32, "Channel 00/%u : %u %l", "ring of channel 0", "$2 $3"},
+    {STP_LOG_SAID, COMM, "INIT", 24, 32, "Connected all rings, use ring PXN %u GDR %u", "?rings", "PXN $1?, GPUDirect RDMA $2?"},
+    {STP_LOG_SAID, COMM, "INIT", 24, 26, "Check P2P Type intraNodeP2pSupport %u", "direct access in a node", "$1?"},
+    {STP_LOG_SAID, COMM, "INIT", 27, 32, "Check P2P Type isAllDirectP2p %u", "direct access in a node", "$1?"},
+    {STP_LOG_SAID, COMM, "INIT", 21, 32, "P2P is disabled between %*.", "no direct access", "$1"},
+    {STP_LOG_SAID, COMM, "INIT", 24, 32, "P2P not supported between %l", "no direct access", "$1"},
+    {STP_LOG_SAID, COMM, "INIT", 21, 32, "Could not enable P2P between %l", "no direct access", "$1"},
+    {STP_LOG_SAID, COMM, "INIT", 21, 32, "peer query failed between %l", "no direct access", "$1"},
+    {STP_LOG_SAID, COMM, "INIT", 21, 32, "NVLS multicast support is not available on dev", "?NVLS", "not available"},
+    {STP_LOG_SAID, COMM, "INIT", 21, 32, "NVLS multicast support is available on dev", "?NVLS", "available"},
+    {STP_LOG_SAID, COMM, "INIT", 27, 32, "Failed to bind NVLink SHARP (NVLS) Multicast memory %l", "?NVLS", "lost: memory $1"},
+    {STP_LOG_SAID, COMM, "WARN", 25, 32, "MNNVL (cliqueSize %u) is available but %l", "NVLink between nodes", "lost: $2"},
+    {STP_LOG_SAID, COMM, "INIT", 21, 32, "MNNVL 0 cliqueId", "NVLink between nodes", "none"},
+    {STP_LOG_SAID, COMM, "INIT", 21, 32, "MNNVL 1 cliqueId %s cliqueSize %u", "NVLink between nodes", "$1 GPUs"},
+    {STP_LOG_SAID, NONE, "GRAPH", 27, 32, "Disabling LL128 over all PxN connections", NULL, NULL},
+    {STP_LOG_COSTS, COMM, "TUNING", 21, 32, "AllReduce |%s/%u |%s/%u |%s/%u |%s/%u |%s/%u |%s/%u |", "?GB/s by NCCL's model", "tree LL $1, LL128 $2, Simple $3; ring LL $4, LL128 $5, Simple $6"},
+    {STP_LOG_RAN, DECISION, "TUNING", 24, 32, "%w: %u Bytes -> Algo %w proto %w channel{Lo..Hi}={%u..%u}", NULL, "$1c\t$2@\t$3a\t$4p\t$5..$6"},
+    {STP_LOG_RAN, DECISION, "TUNING", 21, 22, "%0%u Bytes -> Algo %u proto %u time", NULL, "$1c\t$2@\t$3a\t$4p\t"},
+    {STP_LOG_RAN, DECISION, "TUNING", 23, 23, "%w: %u Bytes -> Algo %u proto %u time", NULL, "$1c\t$2@\t$3a\t$4p\t"},
+    {STP_LOG_RAN, DECISION, "TUNING", 27, 32, "%w [Symmetric]: %u Bytes -> Kernel %w nchannels %u", NULL, "$1c\t$2@\t$3\t\t$4"},
+    {STP_LOG_RAN, DECISION, "TUNING", 29, 32, "%w [Copy Engine]: %u Bytes -> %w", NULL, "$1c\t$2@\t$3\t\t"},
+    {STP_LOG_RAN, DECISION, "TUNING", 30, 32, "%w [Hierarchical CE]: %u Bytes -> %l", NULL, "$1c\t$2@\t$3\t\t"},
+    {STP_LOG_ASKED, NONE, "TUNING", 31, 32, "Input: {%~.func = %w,%~.nBytes = %u,", NULL, NULL},
+    {STP_LOG_BEST, DECISION, "TUNING", 31, 32, "Best tuning {%~.algo = %w, .proto = %w, .symKernelId = %w,%~nChannels = %u,", NULL, "$1c\t$2@\t$3a\t$4p\t$6"},
+    {STP_LOG_SAID, JOB, "WARN", 21, 32, "%~o algorithm/protocol %~available%l", "warning", "no algorithm is left$1"},
+    {STP_LOG_WARNING, JOB, "WARN", 21, 32, "%l", "warning", "$1"},
+    {.line = NULL},
+    // clang-format on
+};
+
+/* ---- whether a line fits ---- */
+
+static const char *log_skip_blanks(const char *s, const char *end)
+{
+    while (s < end && (*s == ' ' || *s == '\t'))
+        s++;
+    return s;
+}
+
+/* The end of the word, number or nothing at 's' that '*kind' means; NULL if
+ * there is none. */
+static const char *log_skip_value(const char *kind, const char *s,
+                                  const char *end)
+{
+    const char *from = s;
+
+    if (*kind == '0' || *kind == 'l')
+        return *kind == 'l' ? end : s;
+    if (*kind != 'u')
+        while (s < end && *s != ' ' && *s != '\t' && *s != kind[1])
+            s++;
+    for (; *kind == 'u' && s < end; s++)
+        if (!isdigit((unsigned char)*s) &&
+            (*s != '.' || s + 1 == end || !isdigit((unsigned char)s[1])))
+            break;
+    return s > from ? s : NULL;
+}
+
+/* Whether the text up to 'end' begins as the pattern says; adds its values. */
+static bool log_fits(const char *says, const char *s, const char *end,
+                     struct stp_field *value)
+{
+    for (; *says != '\0'; says++) {
+        const char *from = s;
+
+        if (*says == ' ') {
+            s = log_skip_blanks(s, end);
+            if (s == from)
+                return false;
+        } else if (*says != '%') {
+            if (s == end || *s++ != *says)
+                return false;
+        } else if (*++says == '~' || *says == '*') {
+            while (s <= end &&
+                   !log_fits(says + 1, s, end, value + (*says == '*')))
+                s++;
+            if (s <= end && *says == '*')
+                *value = (struct stp_field){from, (size_t)(s - from), 1};
+            return s <= end;
+        } else {
+            from = *says == '0' ? s : log_skip_blanks(s, end);
+            s = log_skip_value(says, from, end);
+            if (s == NULL)
+                return false;
+            if (*says != 's')
+                *value++ = (struct stp_field){from, (size_t)(s - from), 1};
+        }
+    }
+    return true;
+}
+
+/* ---- where in a line NCCL's begins ---- */
+
+/* A line without the prefixes of launchers. */
+struct log_message {
+    struct stp_field thread; /* "" if it is cut off */
+    const char *s;           /* behind "NCCL INFO " */
+    bool is_warning;
+};
+
+/* Steps back over ":DIGITS" before 's'; NULL if something else is there. */
+static const char *log_step_back(const char *line, const char *s)
+{
+    while (s > line && isdigit((unsigned char)s[-1]))
+        s--;
+    return s > line && s[-1] == ':' ? s - 1 : NULL;
+}
+
+/* Finds "HOST:PID:TID [DEVICE] NCCL LEVEL ", or with "FILE:LINE " or "FILE:LINE
+ * (FUNCTION) " before NCCL. */
+static bool log_find(const char *line, size_t len, struct log_message *m)
+{
+    static const char *const levels[] = {"NCCL INFO ", "NCCL WARN ",
+                                         "NCCL ATTN "};
+    const size_t level = strlen(levels[0]);
+    const char *at = NULL, *device, *end, *s;
+
+    for (int i = 0; i < 3 && at == NULL; i++) {
+        at = memmem(line, len, levels[i], level);
+        m->is_warning = i > 0;
+    }
+    if (at == NULL)
+        return false;
+    m->s = at + level;
+    m->thread = (struct stp_field){line, 0, 1};
+    device = memrchr(line, '[', (size_t)(at - line));
+    end = device != NULL ? memchr(device, ']', (size_t)(at - device)) : NULL;
+    if (end == NULL)
+        return true;
+    m->thread = (struct stp_field){device, (size_t)(++end - device), 1};
+    s = log_step_back(line, device - (device > line));
+    s = s != NULL ? log_step_back(line, s) : NULL;
+    if (s == NULL)
+        return true;
+    while (s > line && (isalnum((unsigned char)s[-1]) ||
+                        (s[-1] != '\0' && strchr("._-", s[-1]) != NULL)))
+        s--;
+    m->thread = (struct stp_field){s, (size_t)(end - s), 1};
+    return true;
+}
+
+/* ---- facts ---- */
+
+static int log_compare_fields(const struct stp_field *a,
+                              const struct stp_field *b)
+{
+    const int order = memcmp(a->s, b->s, a->len < b->len ? a->len : b->len);
+
+    return order != 0 || a->len == b->len ? order : a->len < b->len ? -1 : 1;
+}
+
+static unsigned log_count(const struct stp_field *field)
+{
+    uint64_t n = 0;
+
+    return stp_parse_u64(field->s, field->len, &n) && n < 1 << 30 ? (unsigned)n
+                                                                  : 0;
+}
+
+/* The last rank that a thread made. */
+static unsigned log_find_rank(const struct stp_job_log *log,
+                              const struct stp_field *thread)
+{
+    unsigned i = (unsigned)log->n_ranks;
+
+    while (i > 0 && log_compare_fields(&log->ranks[i - 1].thread, thread) != 0)
+        i--;
+    return i;
+}
+
+/* Notes the rank that a line makes, unless the thread has it. */
+static bool log_add_rank(struct stp_job_log *log, const struct log_message *m,
+                         const struct stp_log_fact *fact)
+{
+    const unsigned number = log_count(&fact->value[0]);
+    const unsigned n_ranks = log_count(&fact->value[1]);
+    unsigned found = log_find_rank(log, &m->thread);
+
+    if (found == 0 || log->ranks[found - 1].number != number ||
+        log->ranks[found - 1].n_ranks != n_ranks) {
+        if (!STP_ROOM(log->ranks, log->n_ranks, log->ranks_capacity))
+            return false;
+        found = (unsigned)++log->n_ranks;
+        log->ranks[found - 1] =
+            (struct stp_log_rank){m->thread, number, n_ranks, 0, 0, 0};
+    }
+    if (fact->row->key == STP_LOG_SHAPE) {
+        log->ranks[found - 1].n_nodes = log_count(&fact->value[2]);
+        log->ranks[found - 1].per_node = log_count(&fact->value[3]);
+    }
+    return true;
+}
+
+/* Completes a fact by what its thread logged before; false if it is none then.
+ */
+static bool log_complete(const struct stp_job_log *log,
+                         struct stp_log_fact *fact)
+{
+    const enum stp_log_key key = fact->row->key;
+    struct stp_field *last = &fact->value[1];
+
+    if (key == STP_LOG_VARIABLE && last->len > 1 &&
+        last->s[last->len - 1] == '.')
+        last->len--; /* it ends what is a number */
+    if (key != STP_LOG_COSTS && key != STP_LOG_BEST)
+        return true;
+    for (size_t i = log->n_facts; i > 0; i--) {
+        const struct stp_log_fact *f = &log->facts[i - 1];
+
+        if (log_compare_fields(&f->thread, &fact->thread) != 0)
+            continue;
+        /* trees and rings stand in the first table of a rank */
+        if (key == STP_LOG_COSTS && f->rank == fact->rank && f->row->key == key)
+            return false;
+        if (key == STP_LOG_BEST && f->row->key == STP_LOG_ASKED) {
+            memmove(fact->value + 2, fact->value, 4 * sizeof(*f->value));
+            memcpy(fact->value, f->value, 2 * sizeof(*f->value));
+            return true;
+        }
+    }
+    return key == STP_LOG_COSTS;
+}
+
+static bool log_read_line(struct stp_job_log *log, unsigned number,
+                          const char *line, size_t len)
+{
+    struct stp_log_fact fact = {.line = number, .row = stp_log_rows};
+    struct log_message m = {.s = line, .thread = {line, 0, 1}};
+    const bool is_log = log_find(line, len, &m);
+    const char *s = log_skip_blanks(m.s, line + len);
+
+    for (int i = 0; i < STP_LOG_VALUES; i++)
+        fact.value[i] = (struct stp_field){line, 0, 1};
+    while (fact.row->line != NULL &&
+           ((strcmp(fact.row->subsystem, "TEXT") == 0) == is_log ||
+            (strcmp(fact.row->subsystem, "WARN") == 0 && !m.is_warning) ||
+            !log_fits(fact.row->line, s, line + len, fact.value)))
+        fact.row++;
+    log->n_lines += is_log;
+    if (fact.row->line == NULL)
+        return true;
+    if ((fact.row->key == STP_LOG_RANK || fact.row->key == STP_LOG_SHAPE) &&
+        !log_add_rank(log, &m, &fact))
+        return false;
+    fact.thread = m.thread;
+    fact.message = (struct stp_field){s, (size_t)(line + len - s), 1};
+    fact.rank = log_find_rank(log, &fact.thread);
+    if (!log_complete(log, &fact))
+        return true;
+    if (!STP_ROOM(log->facts, log->n_facts, log->facts_capacity))
+        return false;
+    log->facts[log->n_facts++] = fact;
+    return true;
+}
+
+/* Threads by name, and the lines of a thread as they follow each other: so the
+ * order in which threads wrote does not matter. */
+static int log_compare(const void *a, const void *b)
+{
+    const struct stp_log_fact *x = a, *y = b;
+    const int order = log_compare_fields(&x->thread, &y->thread);
+
+    return order != 0 ? order : x->line < y->line ? -1 : x->line > y->line;
+}
+
+/* Tells facts the shape of their communicator.  What a thread logged before it
+ * made a rank is of its first, since lines may be cut off; what other threads
+ * logged, as those that connect ranks later, of the only shape there is. */
+static bool log_add_shapes(struct stp_job_log *log)
+{
+    for (size_t i = 0; i < log->n_facts; i++) {
+        struct stp_log_fact *f = &log->facts[i];
+        struct stp_log_rank *rank;
+        unsigned k = 0;
+
+        for (unsigned n = 1; n <= log->n_ranks && f->rank == 0; n++)
+            if (log_compare_fields(&log->ranks[n - 1].thread, &f->thread) == 0)
+                f->rank = n;
+        if (f->rank == 0)
+            continue;
+        rank = &log->ranks[f->rank - 1];
+        while (k < log->n_shapes && (log->shapes[k].n_ranks != rank->n_ranks ||
+                                     log->shapes[k].n_nodes != rank->n_nodes))
+            k++;
+        if (k == log->n_shapes) {
+            if (!STP_ROOM(log->shapes, log->n_shapes, log->shapes_capacity))
+                return false;
+            log->shapes[log->n_shapes++] = (struct stp_log_shape){
+                rank->n_ranks, rank->n_nodes, rank->per_node, 0};
+        }
+        log->shapes[k].n_logged += rank->shape == 0;
+        f->shape = rank->shape = k + 1;
+    }
+    for (size_t i = 0; i < log->n_facts && log->n_shapes == 1; i++)
+        log->facts[i].shape = 1;
+    return true;
+}
+
+/* ---- the log ---- */
+
+enum stp_status stp_job_log_read(char *text, size_t len,
+                                 struct stp_job_log *log_ret,
+                                 struct stp_error *err)
+{
+    struct stp_job_log log = {.text = NULL};
+    const char *s = text, *line;
+    unsigned number = 0;
+    bool has_room = true;
+    size_t n;
+
+    while (has_room && (line = stp_next_line(&s, text + len, &n)) != NULL)
+        has_room = log_read_line(&log, ++number, line, n);
+    if (log.n_facts > 0)
+        qsort(log.facts, log.n_facts, sizeof(*log.facts), log_compare);
+    has_room = has_room && log_add_shapes(&log);
+    if (has_room && log.n_lines > 0) {
+        *log_ret = log;
+        log_ret->text = text;
+        return STP_OK;
+    }
+    stp_job_log_free(&log);
+    return has_room ? stp_fail(err, STP_ERR_SYNTAX,
+                               "no line of NCCL's log, expected what a job "
+                               "prints with NCCL_DEBUG=INFO")
+                    : stp_nomem(err);
+}
+
+enum stp_status stp_job_log_load(const char *path, struct stp_job_log *log_ret,
+                                 struct stp_error *err)
+{
+    char *text;
+    size_t len;
+    enum stp_status status;
+
+    STP_TRY(stp_read_file(path, MAX_LOG, &text, &len, err));
+    status = stp_job_log_read(text, len, log_ret, err);
+    if (status != STP_OK)
+        free(text);
+    return status;
+}
+
+void stp_job_log_free(struct stp_job_log *log)
+{
+    free(log->text);
+    free(log->facts);
+    free(log->ranks);
+    free(log->shapes);
+    memset(log, 0, sizeof(*log));
+}
+
+/* ---- questions ---- */
+
+const struct stp_log_fact *stp_log_next(const struct stp_job_log *log,
+                                        enum stp_log_key key, unsigned shape,
+                                        const struct stp_log_fact *after)
+{
+    const struct stp_log_fact *f = after != NULL ? after + 1 : log->facts;
+
+    for (; f < log->facts + log->n_facts; f++)
+        if (f->row->key == key && (shape == STP_LOG_ANY || f->shape == shape))
+            return f;
+    return NULL;
+}
+
+bool stp_log_fits(const struct stp_log_fact *fact, const char *line)
+{
+    struct stp_field value[STP_LOG_VALUES];
+
+    return log_fits(line, fact->message.s, fact->message.s + fact->message.len,
+                    value);
+}
+
+double stp_log_number(const struct stp_log_fact *fact, int i)
+{
+    double value = NAN;
+
+    stp_parse_double(fact->value[i].s, fact->value[i].len, &value);
+    return value;
+}
+
+unsigned stp_log_minor(const struct stp_job_log *log)
+{
+    const struct stp_log_fact *f =
+        stp_log_next(log, STP_LOG_VERSION, STP_LOG_ANY, NULL);
+
+    return f != NULL && stp_log_number(f, 0) < 1000
+               ? (unsigned)stp_log_number(f, 0)
+               : 0;
+}
+
+void stp_log_lacks(const struct stp_job_log *log, const struct stp_log_row *row,
+                   char *text, size_t size)
+{
+    const unsigned minor = stp_log_minor(log);
+    bool has_subsystem =
+        strlen(row->subsystem) == 0 || row->key == STP_LOG_VERSION;
+
+    for (size_t i = 0; i < log->n_facts; i++)
+        has_subsystem |=
+            strcmp(log->facts[i].row->subsystem, row->subsystem) == 0;
+    if (minor >= 21 && minor < row->since)
+        snprintf(text, size, "unknown: NCCL 2.%u does not log it", minor);
+    else if (has_subsystem)
+        snprintf(text, size, "unknown: the log has no line of it");
+    else
+        snprintf(text, size,
+                 "unknown: the log has no %s lines: run with NCCL_DEBUG=INFO "
+                 "NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH,TUNING",
+                 row->subsystem);
+}
