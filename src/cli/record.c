@@ -10,6 +10,7 @@
 #include "core/names.h"
 #include "device/mock/engine_mock.h"
 #include "launch/stop.h"
+#include "report/logs/job_log_machine.h"
 #include "report/measurements/machine_folder.h"
 #include "report/measurements/measurements_csv.h"
 #include "tune/settings.h"
@@ -46,6 +47,8 @@ struct record_options {
     const char *name;
     const char *output; /* NULL: the default folder */
     const char *channels;
+    const char *log; /* NCCL's, of which the machine is made; or NULL */
+    const char *gpu;
     bool no_overlap;
     bool force;
     struct stp_arms window_arms; /* of the window of rounds */
@@ -61,6 +64,12 @@ static const struct stp_option record_table[] = {
              "fixtures/machines if there is one, else here)"},
     {"channels", 0, "LIST", stp_option_text, AT(channels),
      .value = "1,2,4,8,16,24,32", .help = "Channel counts of the sweep"},
+    {"from-log", 0, "FILE", stp_option_text, AT(log), .path = STP_PATH_READ,
+     .help = "Make the machine of what NCCL logged of a job there with "
+             "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH,TUNING: its "
+             "search graphs, without times"},
+    {"gpu", 0, "NAME", stp_option_text, AT(gpu), .needs.with = "from-log",
+     .help = "The GPU's name, where the log does not tell it"},
     {"no-overlap", 0, NULL, stp_option_flag, AT(no_overlap),
      .help = "Leave out training iterations"},
     {"force", 0, NULL, stp_option_flag, AT(force),
@@ -339,6 +348,7 @@ static int record_report_wrong(struct stp_machine_record *m)
 }
 
 static const char made_by[] = "steptune " STP_VERSION " record";
+static const char made_of_log[] = "steptune " STP_VERSION " out of an NCCL log";
 
 /* Plays the folder at 'path': how many choices mock NCCL makes alike, which are
  * printed if 'is_told'. */
@@ -396,6 +406,29 @@ static enum stp_status record_fit_channels(struct record *r)
     return stp_machine_write_info(&r->machine, &r->folder, &r->err);
 }
 
+/* Takes the machine from a log instead of measuring it. */
+static enum stp_status record_read_log(struct record *r, const char *graphs)
+{
+    struct stp_job_log log;
+    unsigned shape = 0;
+    enum stp_status status = stp_job_log_load(r->o->log, &log, &r->err);
+
+    if (status != STP_OK)
+        return status;
+    status = stp_log_machine(&log, r->o->gpu, &r->machine, &shape, &r->err);
+    STP_THEN(status, stp_log_write_graphs(&log, shape, graphs, &r->err));
+    if (status == STP_OK)
+        stp_complain(
+            "note: the log has no times, %sand no order of the GPUs in "
+            "channels: NCCL's model gives the times",
+            strcmp(r->machine.info.cpu_vendor, "unknown") == 0
+                ? "vendor of the CPU, no "
+                : "");
+    r->machine.made_by = made_of_log;
+    stp_job_log_free(&log);
+    return status;
+}
+
 /* The folder is locked until it is there or abandoned. */
 static enum stp_status record_in_folder(struct record *r)
 {
@@ -417,8 +450,11 @@ static enum stp_status record_in_folder(struct record *r)
     if (has_folder && !stp_folder_file(&r->folder, "graphs.xml", graphs))
         status = stp_fail(&r->err, STP_ERR_IO, "the path is too long");
     status = stp_world_agree(r->world, status, &r->err);
-    STP_THEN(status, stp_open(&open, &r->device, &r->err));
-    if (status == STP_OK) {
+    if (r->o->log != NULL)
+        STP_THEN(status, record_read_log(r, graphs));
+    else
+        STP_THEN(status, stp_open(&open, &r->device, &r->err));
+    if (status == STP_OK && r->o->log == NULL) {
         stp_get_device_facts(&r->device, &r->known);
         r->machine.info = r->known.info;
         status = record_measure(r);
@@ -443,7 +479,12 @@ static int record_write(struct record *r)
         stp_folder_abandon(&r->folder);
     if (status != STP_OK)
         return stp_complain_error(NULL, &r->err);
-    if (record_play(r, r->o->path, true, &n_alike, &r->err) != STP_OK)
+    if (r->o->log != NULL && !r->o->machine.json)
+        printf("%s: %u x %s on %u node%s, NCCL %s, without times\n", r->o->path,
+               m->info.n_ranks, m->info.gpu, m->info.n_nodes,
+               m->info.n_nodes == 1 ? "" : "s", m->info.nccl);
+    if (record_play(r, r->o->path, r->o->log == NULL || r->o->machine.json,
+                    &n_alike, &r->err) != STP_OK)
         return stp_complain("%s is there, but mock NCCL cannot play it: %s",
                             r->o->path, r->err.text);
     return n_alike == m->choices.n_rows ? exit_status : STP_EXIT_FAILED;
@@ -508,8 +549,8 @@ int stp_cmd_record(int argc, char **argv)
         stp_complain_error(NULL, &err);
         return STP_EXIT_USAGE;
     }
-    if (stp_check_needs(o.machine.on, o.run.backend, "record NAME", false) !=
-        STP_EXIT_OK)
+    if (o.log == NULL && stp_check_needs(o.machine.on, o.run.backend,
+                                         "record NAME", false) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
     if (o.output == NULL)
         o.output =
@@ -517,5 +558,6 @@ int stp_cmd_record(int argc, char **argv)
     if (snprintf(o.path, sizeof(o.path), "%s/%s", o.output, o.name) >=
         STP_FOLDER_PATH)
         return stp_complain("the path '%.60s...' is too long", o.output);
-    return stp_launch(&o.machine, &o.run, record_body, &o);
+    return o.log != NULL ? record_body(&o, &stp_world_of_one)
+                         : stp_launch(&o.machine, &o.run, record_body, &o);
 }

@@ -12,6 +12,7 @@ struct doctor_options {
     const char *policy;
     const char *backend;
     const char *measurements;
+    const char *log;
     bool json;
     struct stp_arguments program;
 };
@@ -30,6 +31,10 @@ static const struct stp_option doctor_table[] = {
      .help = "Measurements of `steptune sweep` by which to say what costs that "
              "a fast path is switched off (default: those of `steptune tune` "
              "beside the policy)"},
+    {"log", 0, "FILE", stp_option_text, AT(log), .path = STP_PATH_READ,
+     .needs.without = {"policy", "backend"},
+     .help = "Examine a job by what NCCL logged of it with NCCL_DEBUG=INFO, "
+             "instead of what is here"},
     {"json", 0, NULL, stp_option_flag, AT(json),
      .help = "Print JSON instead of text"},
     {0},
@@ -115,11 +120,13 @@ int stp_cmd_doctor(int argc, char **argv)
         return stp_doctor_backend(o.backend, o.json);
     if (!stp_runs_command("doctor"))
         return STP_EXIT_OK;
+    d.measurements = o.measurements;
+    if (o.log != NULL)
+        return stp_doctor_log(&d, o.log, o.json);
     d.root = stp_doctor_setting("STEPTUNE_ROOT"); /* tests' own: for / */
     /* NCCL asks the user database; tests have a home of their own */
     user = d.root[0] == '\0' ? getpwuid(getuid()) : NULL;
     d.home = user != NULL ? user->pw_dir : getenv("HOME");
-    d.measurements = o.measurements;
     d.program = o.program.n > 0 ? o.program.v[0] : NULL;
     if (o.policy != NULL && setenv("NCCL_TUNER_CONFIG_FILE", o.policy, 1) != 0)
         return stp_complain("cannot set the environment");
