@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct stp_history {
     _Atomic uint64_t n_calls;
@@ -47,27 +48,32 @@ bool stp_history_copy(const struct stp_history *history, uint64_t first,
     return stp_history_calls(history) - first < STP_HISTORY_CALLS;
 }
 
-/* How many of the last calls repeat every 'n_calls' calls. */
-static size_t sequence_count_repeating(const uint8_t *keys, size_t n,
-                                       size_t n_calls)
-{
-    size_t i = n;
-
-    while (i > n_calls && keys[i - 1] == keys[i - 1 - n_calls])
-        i--;
-    return n - i + n_calls;
-}
-
+/* Counts, for each length of a sequence in turn, how many calls repeat: by the
+ * repeats that shorter ones have shown (Gusfield's Z algorithm), so that all of
+ * it takes some 'n' steps, on a launch path. */
 size_t stp_sequence_find(const uint8_t *keys, size_t n, size_t least)
 {
+    size_t repeats[STP_SEQUENCE_MAX + 1]; /* calls that are p before as they
+                                             are, from the last one on */
+    size_t from = 0, to = 0; /* the repeats that reach farthest back */
+
     for (size_t p = 1; p <= STP_SEQUENCE_MAX; p++) {
-        size_t needed = p * STP_SEQUENCE_REPEATS;
+        size_t needed = p * STP_SEQUENCE_REPEATS, k = 0;
 
         if (needed < least)
             needed = least;
         if (needed > n)
             return 0;
-        if (sequence_count_repeating(keys, n, p) >= needed)
+        if (p < to)
+            k = repeats[p - from] < to - p ? repeats[p - from] : to - p;
+        while (p + k < n && keys[n - 1 - k] == keys[n - 1 - p - k])
+            k++;
+        repeats[p] = k;
+        if (p + k > to) {
+            from = p;
+            to = p + k;
+        }
+        if (p + k >= needed)
             return p;
     }
     return 0;
@@ -75,5 +81,5 @@ size_t stp_sequence_find(const uint8_t *keys, size_t n, size_t least)
 
 bool stp_sequence_holds(const uint8_t *keys, size_t n, size_t n_calls)
 {
-    return n <= n_calls || sequence_count_repeating(keys, n, n_calls) == n;
+    return n <= n_calls || memcmp(keys + n_calls, keys, n - n_calls) == 0;
 }

@@ -8,6 +8,7 @@
 
 extern "C" {
 #include "core/learn/history.h"
+#include "core/rng.h"
 }
 
 namespace
@@ -127,6 +128,31 @@ TEST(Sequence, IsTheShortestThatRepeats)
         EXPECT_EQ(c.expected,
                   stp_sequence_find(c.keys.data(), c.keys.size(), c.least))
             << c.name;
+}
+
+// As counting call by call tells, of calls that nearly repeat.
+TEST(Sequence, IsFoundByAnyOrderOfCalls)
+{
+    size_t n_found = 0;
+
+    for (uint64_t seed = 0; seed < 3000; seed++) {
+        const size_t n = stp_rng(seed, 0) % 400, p = 1 + stp_rng(seed, 1) % 40;
+        std::vector<uint8_t> keys(n);
+        for (size_t i = 0; i < n; i++)
+            keys[i] = stp_rng(seed, 5000 + i % p) % 3 == 0 ||
+                      stp_rng(seed, 9000 + i) % (1 + seed % 400) == 7;
+        size_t expected = 0;
+        for (size_t q = 1; q <= n / 3 && expected == 0; q++) {
+            size_t k = q;
+            while (k < n && keys[n - 1 - k] == keys[n - 1 - k + q])
+                k++;
+            if (k >= std::max<size_t>(3 * q, 20))
+                expected = q;
+        }
+        ASSERT_EQ(expected, stp_sequence_find(keys.data(), n, 20)) << seed;
+        n_found += expected > 1;
+    }
+    EXPECT_GT(n_found, 500u);
 }
 
 TEST(Sequence, HoldsIfNoCallDiffers)

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -242,11 +243,14 @@ bool Tries(const RankReport &rank)
 }
 
 // "" if all ranks ran the same as far as they came, and nothing waited or
-// spoke. A host in doubt, which says so, steps aside; hosts that were started
-// again are no part of it.
-std::string Check(const Job &job, bool is_whole, storms::Outcome *outcome)
+// spoke.  A host in doubt, which says so, steps aside.  One that is stopped
+// waits, and a call may be under way.
+std::string Check(const Job &job, const std::vector<std::string> &faults,
+                  storms::Outcome *outcome)
 {
     const RankReport *first = nullptr;
+    const auto n_stops =
+        uint32_t(std::count(faults.begin(), faults.end(), "a host stopped"));
     uint64_t most_ns = 0, n_requests = 0;
     bool tries = false, is_in_doubt = false;
 
@@ -263,7 +267,7 @@ std::string Check(const Job &job, bool is_whole, storms::Outcome *outcome)
 
             if (rank.n_failures > 0)
                 return name + " fails a call";
-            if (rank.n_waits > 0)
+            if (rank.n_waits > n_stops)
                 return name + " waits in " + std::to_string(rank.n_waits) +
                        " calls after its first decision";
             most_ns = std::max(most_ns, rank.most_ns);
@@ -282,7 +286,7 @@ std::string Check(const Job &job, bool is_whole, storms::Outcome *outcome)
     }
     if (most_ns > 1000000)
         return "a call takes " + std::to_string(most_ns) + " ns of its thread";
-    if (is_whole && job.shared->n_requests != n_requests)
+    if (faults.empty() && job.shared->n_requests != n_requests)
         return "the store is asked after the first decision";
     if (tries && job.differs)
         return "hosts try arms, and one would try others";
@@ -295,8 +299,8 @@ storms::Outcome RunJob(const Job &job, pid_t *store)
 {
     Random random(job.seed);
     std::vector<pid_t> hosts;
+    std::vector<std::string> struck;
     storms::Outcome outcome;
-    bool is_whole = true;
 
     memset(static_cast<void *>(job.shared), 0, sizeof(*job.shared));
     if (*store == 0)
@@ -307,9 +311,8 @@ storms::Outcome RunJob(const Job &job, pid_t *store)
     Faults faults(job.seed, store, &hosts, &job.shared->n_requests);
     for (uint32_t n = random.Below(4); n > 0; n--) {
         faults.Sleep(random.Below(2) == 0 ? 60 : 200);
-        const std::string fault = faults.Strike();
-        outcome.Mark(true, fault);
-        is_whole = false;
+        struck.push_back(faults.Strike());
+        outcome.Mark(true, struck.back());
     }
     for (pid_t pid : hosts) {
         int status = 0;
@@ -318,7 +321,7 @@ storms::Outcome RunJob(const Job &job, pid_t *store)
                 "a host ends with wait status " + std::to_string(status);
     }
     if (outcome.wrong.empty())
-        outcome.wrong = Check(job, is_whole, &outcome);
+        outcome.wrong = Check(job, struck, &outcome);
     return outcome;
 }
 
