@@ -118,41 +118,44 @@ static void list_add_process(struct list *list, int32_t pid)
     list_add(list, pid);
 }
 
-static const struct {
-    const char *one, *more;
-} identity_predicates[STP_N_FINGERPRINT_DECIDES] = {
-    [STP_FINGERPRINT_BUILD] =
-        {"has another Steptune plugin or release than this rank",
-         "have other Steptune plugins or releases than this rank"},
-    [STP_FINGERPRINT_SETTINGS] =
-        {"has other settings than this rank (STEPTUNE_AGREE, STEPTUNE_FREEZE, "
-         "STEPTUNE_STRATEGY)",
-         "have other settings than this rank (STEPTUNE_AGREE, STEPTUNE_FREEZE, "
-         "STEPTUNE_STRATEGY)"},
-    [STP_FINGERPRINT_POLICY] =
-        {"holds another policy than this rank (NCCL_TUNER_CONFIG_FILE, "
-         "NCCL_WORKLOAD_OVERLAP; each rank's log shows path and hash)",
-         "hold other policies than this rank (NCCL_TUNER_CONFIG_FILE, "
-         "NCCL_WORKLOAD_OVERLAP; each rank's log shows path and hash)"},
-};
-
-static const char *identity_predicate(const struct stp_identity *other,
-                                      const struct stp_identity *own, int part,
-                                      bool is_one)
+/* Says of one rank or of more in what they differ. */
+static void text_append_predicate(struct text *text,
+                                  const struct stp_identity *other,
+                                  const struct stp_identity *own, int part,
+                                  bool is_one)
 {
+    enum { INACTIVE = STP_N_FINGERPRINT_DECIDES, GPU };
+    static const struct {
+        const char *one, *more, *rest;
+    } predicates[] = {
+        [STP_FINGERPRINT_BUILD] = {"has another Steptune plugin or release",
+                                   "have other Steptune plugins or releases",
+                                   "than this rank"},
+        [STP_FINGERPRINT_SETTINGS] =
+            {"has", "have",
+             "other settings than this rank (STEPTUNE_AGREE, STEPTUNE_FREEZE, "
+             "STEPTUNE_STRATEGY; where hosts learn, also STEPTUNE_ARMS, "
+             "STEPTUNE_BITS, STEPTUNE_EVIDENCE, NCCL_ALGO, NCCL_PROTO and the "
+             "profiler)"},
+        [STP_FINGERPRINT_POLICY] =
+            {"holds another policy", "hold other policies",
+             "than this rank (NCCL_TUNER_CONFIG_FILE, NCCL_WORKLOAD_OVERLAP; "
+             "each rank's log shows path and hash)"},
+        [INACTIVE] = {"has no policy in force (its log says",
+                      "have no policy in force (their logs say", "why)"},
+        [GPU] = {"sees", "see",
+                 "another GPU model than this rank (STEPTUNE_GPU, or the "
+                 "driver), which selects other rules of the same policy"},
+    };
+
     if (part == STP_FINGERPRINT_POLICY && other->fingerprint.part[part] == 0)
-        return is_one ? "has no policy in force (its log says why)"
-                      : "have no policy in force (their logs say why)";
-    if (part == STP_FINGERPRINT_POLICY &&
-        !identity_differs(other, own, STP_FINGERPRINT_FILE))
-        return is_one ? "sees another GPU model than this rank (STEPTUNE_GPU, "
-                        "or the driver), which selects other rules of the "
-                        "same policy"
-                      : "see another GPU model than this rank (STEPTUNE_GPU, "
-                        "or the driver), which selects other rules of the "
-                        "same policy";
-    return is_one ? identity_predicates[part].one
-                  : identity_predicates[part].more;
+        part = INACTIVE;
+    else if (part == STP_FINGERPRINT_POLICY &&
+             !identity_differs(other, own, STP_FINGERPRINT_FILE))
+        part = GPU;
+    text_append(text, " %s %s",
+                is_one ? predicates[part].one : predicates[part].more,
+                predicates[part].rest);
 }
 
 void stp_identities_explain(const struct stp_identity *identities, size_t n,
@@ -183,9 +186,8 @@ void stp_identities_explain(const struct stp_identity *identities, size_t n,
         text_append_list(&text, are_numbered ? "rank" : "process",
                          are_numbered ? "ranks" : "processes", list.items,
                          list.n);
-        text_append(&text, " %s",
-                    identity_predicate(&identities[last], &identities[own],
-                                       part, list.n == 1));
+        text_append_predicate(&text, &identities[last], &identities[own], part,
+                              list.n == 1);
         return;
     }
     if (n_joined >= n_needed) {
@@ -251,9 +253,8 @@ void stp_hosts_explain(const struct stp_host_row *rows, size_t n,
     if (list.n > n_listed)
         text_append(&text, " and %zu more", list.n - n_listed);
     if (!are_equal)
-        text_append(
-            &text, " %s",
-            identity_predicate(&rows[last].identity, own, part, list.n == 1));
+        text_append_predicate(&text, &rows[last].identity, own, part,
+                              list.n == 1);
     else if (n_came < n_ranks)
         text_append(&text, ": the others have no Steptune plugin, or another "
                            "STEPTUNE_AGREE or TORCHELASTIC_RUN_ID, or came "

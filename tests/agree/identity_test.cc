@@ -86,7 +86,9 @@ const Case kCases[] = {
      "rank 1 has another Steptune plugin or release than this rank"},
     {"settings", 2, {{0, {}, false}, {1, {STP_FINGERPRINT_SETTINGS}, false}}, 0,
      "rank 1 has other settings than this rank (STEPTUNE_AGREE, "
-     "STEPTUNE_FREEZE, STEPTUNE_STRATEGY)"},
+     "STEPTUNE_FREEZE, STEPTUNE_STRATEGY; where hosts learn, also "
+     "STEPTUNE_ARMS, STEPTUNE_BITS, STEPTUNE_EVIDENCE, NCCL_ALGO, NCCL_PROTO "
+     "and the profiler)"},
     {"several_inactive", 3, {{0, {}, false}, {1, {kFile}, true}, {2, {kFile}, true}}, 0,
      "ranks 1 and 2 have no policy in force (their logs say why)"},
     {"several_gpus", 3, {{0, {}, false}, {1, {kPolicy}, false}, {2, {kPolicy}, false}}, 0,

@@ -9,6 +9,7 @@
 enum {
     N_TIMES = STP_TRIAL_BLOCKS * STP_BLOCK_WINDOWS + 1, /* of a trial */
     SPARE_BLOCKS = 2,  /* beside as many as trials that share them */
+    N_TURNS = 100,     /* of least squares */
     LEAST_BLOCKS = 6,  /* by which the noise of a window's length is known */
     MOST_BLOCKS = 256, /* that are looked at */
 };
@@ -152,7 +153,7 @@ struct shared {
     struct pending *trials[STP_TRIAL_BLOCKS];
     unsigned n_blocks; /* that are whole */
     unsigned blocks[STP_TRIAL_BLOCKS];
-    double gains[STP_TRIAL_BLOCKS];   /* of each */
+    double rests[STP_TRIAL_BLOCKS];   /* of each one's gain, unexplained yet */
     double spreads[STP_TRIAL_BLOCKS]; /* the larger one */
 };
 
@@ -177,7 +178,7 @@ static bool shared_read(const struct stp_windows *windows, uint64_t too_late,
     for (unsigned b = 0; b < p->trial.n_blocks; b++) {
         if (block_read(p, b, us)) {
             s->blocks[s->n_blocks] = b;
-            s->gains[s->n_blocks] = block_gain(us);
+            s->rests[s->n_blocks] = block_gain(us);
             s->spreads[s->n_blocks++] =
                 fmax(fabs(log(us[0] / us[3])), fabs(log(us[1] / us[2])));
         } else if (!block_is_late(windows, p, b, too_late))
@@ -191,48 +192,20 @@ static bool shared_read(const struct stp_windows *windows, uint64_t too_late,
         if (s->spreads[i] <=
             fmax(disturbed_spreads * all.median, least_spread)) {
             s->blocks[n] = s->blocks[i];
-            s->gains[n++] = s->gains[i];
+            s->rests[n++] = s->rests[i];
         }
     s->n_blocks = n;
     return true;
 }
 
-/* Solves the normal equations, which have a solution wherever no two patterns
- * are alike in the blocks that are left; false if there is none. */
-static bool shared_solve(const struct shared *s, double *gains_ret)
-{
-    double a[STP_TRIAL_BLOCKS][STP_TRIAL_BLOCKS + 1] = {{0}};
-
-    for (size_t i = 0; i < s->n; i++)
-        for (unsigned b = 0; b < s->n_blocks; b++) {
-            const double sign = shared_sign(s->trials[i], s->blocks[b]);
-
-            for (size_t j = 0; j < s->n; j++)
-                a[i][j] += sign * shared_sign(s->trials[j], s->blocks[b]);
-            a[i][s->n] += sign * s->gains[b];
-        }
-    for (size_t i = 0; i < s->n; i++) {
-        if (!(a[i][i] > 1e-9))
-            return false;
-        for (size_t j = 0; j < s->n; j++) {
-            const double by = a[j][i] / a[i][i];
-
-            for (size_t k = i; k <= s->n && j != i; k++)
-                a[j][k] -= by * a[i][k];
-        }
-    }
-    for (size_t i = 0; i < s->n; i++)
-        gains_ret[i] = a[i][s->n] / a[i][i];
-    return true;
-}
-
-/* Fills the gains of all trials that share the oldest's windows; false if times
- * are to come.  What is left of a block when all gains are taken out is noise,
- * and larger by the number of gains than it looks. */
+/* Fills the gains of all trials that share the oldest's windows: least squares,
+ * one gain after the other until all agree.  False if times are to come.  What
+ * is left of a block when all gains are taken out is noise, and larger by the
+ * number of gains than it looks. */
 static bool windows_solve(struct stp_windows *w, uint64_t too_late)
 {
     struct shared s = {.n = 0};
-    double gains[STP_TRIAL_BLOCKS];
+    double gain[STP_TRIAL_BLOCKS] = {0};
     unsigned whole = 0;
     double by;
 
@@ -245,22 +218,29 @@ static bool windows_solve(struct stp_windows *w, uint64_t too_late)
         return true;
     if (!shared_read(w, too_late, &s))
         return false;
-    if (s.n_blocks < s.n + SPARE_BLOCKS || !shared_solve(&s, gains))
+    if (s.n_blocks < s.n + SPARE_BLOCKS)
         s.n_blocks = 0;
-    by = sqrt(((double)s.n_blocks - 1) / ((double)s.n_blocks - (double)s.n));
-    for (unsigned b = 0; b < s.n_blocks; b++) {
-        double rest = s.gains[b];
+    for (size_t i = 0; s.n_blocks > 0 && i < N_TURNS * s.n; i++) {
+        const struct pending *p = s.trials[i % s.n];
+        double sum = 0;
 
-        whole |= 1U << s.blocks[b];
-        for (size_t i = 0; i < s.n; i++)
-            rest -= shared_sign(s.trials[i], s.blocks[b]) * gains[i];
-        for (size_t i = 0; i < s.n; i++)
-            s.trials[i]->gains[s.blocks[b]] =
-                gains[i] + by * rest * shared_sign(s.trials[i], s.blocks[b]);
+        for (unsigned b = 0; b < s.n_blocks; b++)
+            sum += shared_sign(p, s.blocks[b]) * s.rests[b];
+        gain[i % s.n] += sum / s.n_blocks;
+        for (unsigned b = 0; b < s.n_blocks; b++)
+            s.rests[b] -= shared_sign(p, s.blocks[b]) * sum / s.n_blocks;
     }
+    by = sqrt(((double)s.n_blocks - 1) / ((double)s.n_blocks - (double)s.n));
+    for (unsigned b = 0; b < s.n_blocks; b++)
+        whole |= 1U << s.blocks[b];
     for (size_t i = 0; i < s.n; i++) {
-        s.trials[i]->is_shared = true;
-        s.trials[i]->broken |= ~whole;
+        struct pending *p = s.trials[i];
+
+        p->is_shared = true;
+        p->broken |= ~whole;
+        for (unsigned b = 0; b < s.n_blocks; b++)
+            p->gains[s.blocks[b]] =
+                gain[i] + by * s.rests[b] * shared_sign(p, s.blocks[b]);
     }
     return true;
 }

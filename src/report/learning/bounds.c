@@ -63,7 +63,7 @@ bool stp_bounds_are_confirmed(const struct stp_learning *learning)
         stp_bandit_rules_default(STP_STRATEGY_HALVING).confirm_blocks;
 
     for (size_t i = 0; i < learning->n_sets; i++)
-        if (learning->sets[i].n_arms > 0 &&
+        if (learning->sets[i].n_arms > 0 && !learning->sets[i].has_plan &&
             learning->sets[i].n_blocks < n_blocks)
             return false;
     return true;

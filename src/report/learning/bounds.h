@@ -18,7 +18,8 @@ double stp_bounds_of_key(const struct stp_learning_key *key);
 /* The same by arms of all keys together, beside those that have won. */
 double stp_bounds_of_all(const struct stp_learning *learning);
 
-/* Whether all that has won on a communicator was compared together. */
+/* Whether all that has won on a communicator was compared together, unless a
+ * schedule has no trial of that. */
 bool stp_bounds_are_confirmed(const struct stp_learning *learning);
 
 /* The share in percent, rounded up to 0.1. */

@@ -181,8 +181,10 @@ void stp_job_totals_write(const struct stp_job_rules *rules, const char *prefix,
         else
             fprintf(fp,
                     "%sThe rules%s were not compared together with NCCL "
-                    "alone: the job ended before that.\n",
-                    prefix, of);
+                    "alone: %s.\n",
+                    prefix, of,
+                    t->n_nodes == 1 ? "the job ended before that"
+                                    : "a run with the policy shows that");
     }
 }
 
