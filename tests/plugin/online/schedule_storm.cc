@@ -51,6 +51,7 @@ struct HostReport {
 struct Shared {
     std::atomic<uint64_t> n_requests;
     HostReport hosts[kMaxHosts];
+    HostReport again[kMaxHosts]; // of a host that was killed and started again
 };
 
 struct Job {
@@ -117,8 +118,9 @@ size_t MessageOf(uint64_t seed, uint32_t i)
 class HostProcess
 {
   public:
-    HostProcess(const Job &job, uint32_t h)
-        : job_(job), report_(&job.shared->hosts[h]),
+    HostProcess(const Job &job, uint32_t h, bool is_again)
+        : job_(job),
+          report_(is_again ? &job.shared->again[h] : &job.shared->hosts[h]),
           library_(dlopen(STP_PLUGIN, RTLD_NOW | RTLD_LOCAL))
     {
         const uint32_t n_ranks = size.n_hosts * size.n_own;
@@ -217,7 +219,7 @@ class HostProcess
     void *profilers_[kMaxRanks] = {}, *tuners_[kMaxRanks] = {};
 };
 
-pid_t StartHost(const Job &job, uint32_t h)
+pid_t StartHost(const Job &job, uint32_t h, bool is_again)
 {
     const pid_t parent = getpid();
     const pid_t pid = fork_or_exit::Fork();
@@ -228,7 +230,7 @@ pid_t StartHost(const Job &job, uint32_t h)
     if (job.differs && h + 1 == size.n_hosts)
         setenv("STEPTUNE_ARMS", "ring/ll", 1);
     usleep(Random(job.seed * kMaxHosts + h).Below(30000));
-    HostProcess(job, h).Run();
+    HostProcess(job, h, is_again).Run();
     _exit(0);
 }
 
@@ -244,7 +246,8 @@ bool Tries(const RankReport &rank)
 
 // "" if all ranks ran the same as far as they came, and nothing waited or
 // spoke.  A host in doubt, which says so, steps aside.  One that is stopped
-// waits, and a call may be under way.
+// waits, and a call may be under way; one that was started again may come too
+// late.
 std::string Check(const Job &job, const std::vector<std::string> &faults,
                   storms::Outcome *outcome)
 {
@@ -254,9 +257,13 @@ std::string Check(const Job &job, const std::vector<std::string> &faults,
     uint64_t most_ns = 0, n_requests = 0;
     bool tries = false, is_in_doubt = false;
 
-    for (uint32_t h = 0; h < size.n_hosts; h++) {
-        const HostReport &host = job.shared->hosts[h];
-        const std::string name = "host " + std::to_string(h);
+    for (uint32_t i = 0; i < 2 * size.n_hosts; i++) {
+        const uint32_t h = i % size.n_hosts;
+        const bool is_again = i >= size.n_hosts;
+        const HostReport &host =
+            is_again ? job.shared->again[h] : job.shared->hosts[h];
+        const std::string name =
+            "host " + std::to_string(h) + (is_again ? ", started again," : "");
 
         is_in_doubt |= host.is_in_doubt;
         n_requests = std::max(n_requests, host.n_requests);
@@ -272,14 +279,14 @@ std::string Check(const Job &job, const std::vector<std::string> &faults,
                        " calls after its first decision";
             most_ns = std::max(most_ns, rank.most_ns);
             tries |= Tries(rank);
-            if (host.is_in_doubt)
+            if (host.is_in_doubt || (is_again && !Tries(rank)))
                 continue;
             if (first == nullptr)
                 first = &rank;
-            for (uint32_t i = 0; i < rank.n_calls && i < first->n_calls; i++)
-                if (rank.choices[i] != first->choices[i])
+            for (uint32_t c = 0; c < rank.n_calls && c < first->n_calls; c++)
+                if (rank.choices[c] != first->choices[c])
                     return name + " runs another arm in call " +
-                           std::to_string(i);
+                           std::to_string(c);
             if (rank.n_calls > first->n_calls)
                 first = &rank;
         }
@@ -307,12 +314,17 @@ storms::Outcome RunJob(const Job &job, pid_t *store)
         *store = StartStore(&job.shared->n_requests);
     usleep(3000);
     for (uint32_t h = 0; h < size.n_hosts; h++)
-        hosts.push_back(StartHost(job, h));
+        hosts.push_back(StartHost(job, h, false));
     Faults faults(job.seed, store, &hosts, &job.shared->n_requests);
     for (uint32_t n = random.Below(4); n > 0; n--) {
         faults.Sleep(random.Below(2) == 0 ? 60 : 200);
         struck.push_back(faults.Strike());
         outcome.Mark(true, struck.back());
+        for (uint32_t h = 0; h < size.n_hosts; h++)
+            if (hosts[h] == 0 && random.Below(2) == 0) {
+                hosts[h] = StartHost(job, h, true);
+                outcome.Mark(true, "a host started again");
+            }
     }
     for (pid_t pid : hosts) {
         int status = 0;
