@@ -40,6 +40,7 @@ static const struct log_finding {
     {NVLS_OFF, STP_SYMPTOM_NOTE, "Failed to bind NVLink SHARP", NULL, "NVLS is off"},
     {NVLS_OFF, STP_SYMPTOM_NOTE, "NVLS multicast support is not", NULL, "NVLS is off"},
     {NVLS_OFF, STP_SYMPTOM_NOTE, "%u coll channels, %u collnet channels, 0 nvls", NULL, "NVLS is off"},
+    {NVLS_OFF, STP_SYMPTOM_NOTE, "%u coll channels, 0 nvls", NULL, "NVLS is off"},
     {NVLS_OFF, STP_SYMPTOM_NOTE, "NCCL_ALGO set by environment to", "%~NVLS", "NVLS is off"},
     {NVLS_OFF, STP_SYMPTOM_NOTE, "NCCL_ALGO set by environment to ^%~NVLS", NULL, "NVLS is off"},
     {LL128_OFF, STP_SYMPTOM_NOTE, "AllReduce |%s/%u |%s/%u |%s/%u |%s/%u |%s/ 0.0 |", NULL, "LL128 is off in rings"},
@@ -75,10 +76,12 @@ static const struct log_cause {
     {SHM, "Check P2P Type %s 0", NULL, "not all GPUs of a node reach each other", "see `nvidia-smi topo -p2p r`", 0},
     {SHM, "Pattern 4, %~type PHB", NULL, "the GPUs reach each other through the CPU alone, where NCCL takes its memory", "NCCL_P2P_LEVEL=SYS tries direct access: measure both", 0},
     {SHM, "Pattern 4, %~type SYS", NULL, "the GPUs reach each other through the CPU alone, where NCCL takes its memory", "NCCL_P2P_LEVEL=SYS tries direct access: measure both", 0},
+    {SHM, "%~GeForce RTX", NULL, "NVIDIA's driver gives GeForce RTX GPUs no direct access over PCIe", NULL, 0},
     {SOCKETS, "NCCL_IB_DISABLE set by environment to 1", NULL, "NCCL_IB_DISABLE=1 switches InfiniBand and RoCE off", "unset it", 0},
     {SOCKETS, "NCCL_NET set by environment to Socket", NULL, "NCCL_NET=Socket asks for it", "unset it", 0},
     {SOCKETS, "NET/IB : No", NULL, "NCCL found no InfiniBand or RoCE device that it may use", "see `ibv_devinfo` where the job runs: a container needs /dev/infiniband and libibverbs, and NCCL_IB_HCA must name a device that is there", 0},
     {SOCKETS, "Failed to open libibverbs", NULL, "libibverbs, which InfiniBand and RoCE need, is missing", "install it where the job runs", 0},
+    {SOCKETS, "NET/Plugin%~No plugin found", NULL, "no network plugin is loaded, which clouds such as AWS (libnccl-net-ofi.so) need for their network", "put the plugin's folder into LD_LIBRARY_PATH, or name it by NCCL_NET_PLUGIN", 0},
     {SOCKETS, "NET/Plugin: Could not find", NULL, "no network plugin is loaded, which clouds such as AWS (libnccl-net-ofi.so) need for their network", "put the plugin's folder into LD_LIBRARY_PATH, or name it by NCCL_NET_PLUGIN", 0},
     {SOCKETS, "NET/Plugin: %~cannot open", NULL, "no network plugin is loaded, which clouds such as AWS (libnccl-net-ofi.so) need for their network", "put the plugin's folder into LD_LIBRARY_PATH, or name it by NCCL_NET_PLUGIN", 0},
     {NO_GDR, "NCCL_NET_GDR_LEVEL set by environment to", NULL, "NCCL_NET_GDR_LEVEL limits it to NICs so near", "unset it", 0},
@@ -112,13 +115,16 @@ static const struct stp_log_fact *log_find(const struct stp_job_log *log,
                                            unsigned shape,
                                            const struct stp_log_fact *after)
 {
-    const struct stp_log_fact *f = after != NULL ? after + 1 : log->facts;
+    size_t i = after != NULL ? (size_t)(after - log->facts) + 1 : 0;
 
-    for (; f < log->facts + log->n_facts; f++)
+    for (; i < log->n_facts; i++) {
+        const struct stp_log_fact *f = &log->facts[i];
+
         if ((shape == STP_LOG_ANY || f->shape == 0 || f->shape == shape) &&
             stp_log_fits(f, line) &&
             (unless == NULL || !stp_log_fits(f, unless)))
             return f;
+    }
     return NULL;
 }
 

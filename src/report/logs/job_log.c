@@ -49,7 +49,7 @@ const struct stp_log_row stp_log_rows[] = {
     {STP_LOG_SAID, JOB, "INIT", 21, 32, "NET/Plugin: Loaded net plugin %l", "network plugin", "$1"},
     {STP_LOG_SAID, JOB, "INIT", 22, 26, "NET/Plugin: Could not find: %*. Using", "network plugin", "none: $1"},
     {STP_LOG_SAID, JOB, "INIT", 27, 32, "NET/Plugin: Could not find:%l", "network plugin", "none: $1"},
-    {STP_LOG_SAID, JOB, "INIT", 21, 21, "NET/Plugin: No plugin found (%*)", "network plugin", "none: $1"},
+    {STP_LOG_SAID, JOB, "INIT", 19, 21, "NET/Plugin%~No plugin found (%*)", "network plugin", "none: $1"},
     {STP_LOG_SAID, JOB, "INIT", 22, 32, "NET/Plugin: %*: cannot open shared object", "network plugin", "none: $1"},
     {STP_LOG_SAID, JOB, "INIT", 27, 32, "External network plugin %w is unsupported", "network plugin", "none: $1"},
     {STP_LOG_SAID, JOB, "INIT", 21, 32, "NET/IB : Using %l", "network devices", "$1"},
@@ -66,6 +66,7 @@ const struct stp_log_row stp_log_rows[] = {
     {STP_LOG_SAID, COMM, "GRAPH", 21, 32, "Pattern %06, crossNic %u, nChannels %u, bw %u/%u, type %w/%w, sameChannels %u", "CollNet graph", GRAPH_SAYS},
     {STP_LOG_TREE_GRAPH, COMM, "GRAPH", 21, 32, "Pattern %w, crossNic %u, nChannels %u, bw %u/%u, type %w/%w, sameChannels %u", "tree graph", GRAPH_SAYS},
     {STP_LOG_CHANNELS, COMM, "INIT", 21, 32, "%u coll channels, %u collnet channels, %u nvls channels, %u p2p channels, %u p2p channels per peer", "?channels", "$1 of collectives, $3 of NVLS, $4 point to point, $5 a peer"},
+    {STP_LOG_CHANNELS, COMM, "INIT", 18, 20, "%u coll channels, %0%u nvls channels, %u p2p channels, %u p2p channels per peer", "?channels", "$1 of collectives, $3 of NVLS, $4 point to point, $5 a peer"},
     {STP_LOG_SAID, COMM, "INIT", 21, 32, "Channel %u%~: %u[%s] -> %u[%s]%~via %l", "?transport", "$4/"},
     {STP_LOG_SAID, COMM, "INIT", 21, 32, "Channel 00/%u : %u %l", "ring of channel 0", "$2 $3"},
     {STP_LOG_SAID, COMM, "INIT", 24, 32, "Connected all rings, use ring PXN %u GDR %u", "?rings", "PXN $1?, GPUDirect RDMA $2?"},
@@ -83,8 +84,8 @@ const struct stp_log_row stp_log_rows[] = {
     {STP_LOG_SAID, COMM, "INIT", 21, 32, "MNNVL 1 cliqueId %s cliqueSize %u", "NVLink between nodes", "$1 GPUs"},
     {STP_LOG_SAID, NONE, "GRAPH", 27, 32, "Disabling LL128 over all PxN connections", NULL, NULL},
     {STP_LOG_COSTS, COMM, "TUNING", 21, 32, "AllReduce |%s/%u |%s/%u |%s/%u |%s/%u |%s/%u |%s/%u |", "?GB/s by NCCL's model", "tree LL $1, LL128 $2, Simple $3; ring LL $4, LL128 $5, Simple $6"},
-    {STP_LOG_RAN, DECISION, "TUNING", 24, 32, "%w: %u Bytes -> Algo %w proto %w channel{Lo..Hi}={%u..%u}", NULL, "$1c\t$2@\t$3a\t$4p\t$5..$6"},
     {STP_LOG_RAN, DECISION, "TUNING", 21, 22, "%0%u Bytes -> Algo %u proto %u time", NULL, "$1c\t$2@\t$3a\t$4p\t"},
+    {STP_LOG_RAN, DECISION, "TUNING", 24, 32, "%w: %u Bytes -> Algo %w proto %w channel{Lo..Hi}={%u..%u}", NULL, "$1c\t$2@\t$3a\t$4p\t$5..$6"},
     {STP_LOG_RAN, DECISION, "TUNING", 23, 23, "%w: %u Bytes -> Algo %u proto %u time", NULL, "$1c\t$2@\t$3a\t$4p\t"},
     {STP_LOG_RAN, DECISION, "TUNING", 27, 32, "%w [Symmetric]: %u Bytes -> Kernel %w nchannels %u", NULL, "$1c\t$2@\t$3\t\t$4"},
     {STP_LOG_RAN, DECISION, "TUNING", 29, 32, "%w [Copy Engine]: %u Bytes -> %w", NULL, "$1c\t$2@\t$3\t\t"},
@@ -423,11 +424,12 @@ const struct stp_log_fact *stp_log_next(const struct stp_job_log *log,
                                         enum stp_log_key key, unsigned shape,
                                         const struct stp_log_fact *after)
 {
-    const struct stp_log_fact *f = after != NULL ? after + 1 : log->facts;
+    size_t i = after != NULL ? (size_t)(after - log->facts) + 1 : 0;
 
-    for (; f < log->facts + log->n_facts; f++)
-        if (f->row->key == key && (shape == STP_LOG_ANY || f->shape == shape))
-            return f;
+    for (; i < log->n_facts; i++)
+        if (log->facts[i].row->key == key &&
+            (shape == STP_LOG_ANY || log->facts[i].shape == shape))
+            return &log->facts[i];
     return NULL;
 }
 

@@ -101,7 +101,7 @@ static void facts_say(const struct stp_log_fact *fact, char text[SAID])
 struct log_said {
     char text[SAID];
     size_t n_lines, n_ranks;
-    unsigned line, last_rank;
+    unsigned line, rank; /* the first; 0: of none that is known */
 };
 
 struct log_list {
@@ -109,9 +109,19 @@ struct log_list {
     size_t n, capacity;
 };
 
+static int facts_compare(const void *a, const void *b)
+{
+    const struct log_said *x = a, *y = b;
+    const int order = strcmp(x->text, y->text);
+
+    if (order != 0 || x->rank != y->rank)
+        return order != 0 ? order : x->rank < y->rank ? -1 : 1;
+    return x->line < y->line ? -1 : x->line > y->line;
+}
+
 /* Decisions have an order of their own; of other facts what most lines say is
  * first. */
-static int facts_compare(const void *a, const void *b)
+static int facts_compare_counts(const void *a, const void *b)
 {
     const struct log_said *x = a, *y = b;
 
@@ -124,33 +134,43 @@ static int facts_compare(const void *a, const void *b)
 static bool facts_list(const struct stp_job_log *log, enum stp_log_scope scope,
                        const char *what, unsigned shape, struct log_list *list)
 {
+    struct log_said *all;
+    size_t n = 0;
+
     list->n = 0;
     for (size_t k = 0; k < log->n_facts; k++) {
         const struct stp_log_fact *f = &log->facts[k];
-        struct log_said *s;
-        char text[SAID];
-        size_t i = 0;
 
         if (f->row->scope != scope ||
             (what != NULL && strcmp(f->row->what, what) != 0) ||
             (scope == STP_LOG_OF_COMM && f->shape != shape))
             continue;
-        facts_say(f, text);
-        while (i < list->n && strcmp(list->said[i].text, text) != 0)
-            i++;
-        if (i == list->n) {
-            if (!STP_ROOM(list->said, list->n, list->capacity))
-                return false;
-            list->said[list->n] = (struct log_said){.line = f->line};
-            memcpy(list->said[list->n++].text, text, SAID);
-        }
-        s = &list->said[i];
-        s->n_lines++;
-        s->n_ranks += f->rank > 0 && f->rank != s->last_rank;
-        s->last_rank = f->rank;
+        if (!STP_ROOM(list->said, list->n, list->capacity))
+            return false;
+        all = list->said;
+        all[list->n] = (struct log_said){.n_lines = 1,
+                                         .n_ranks = f->rank > 0,
+                                         .line = f->line,
+                                         .rank = f->rank};
+        facts_say(f, all[list->n++].text);
     }
-    if (list->n > 0)
-        qsort(list->said, list->n, sizeof(*list->said), facts_compare);
+    if (list->n == 0)
+        return true;
+    all = list->said;
+    qsort(all, list->n, sizeof(*all), facts_compare);
+    for (size_t i = 1; i < list->n; i++) {
+        const bool is_new_rank =
+            all[i].rank > 0 && all[i].rank != all[i - 1].rank;
+
+        if (strcmp(all[i].text, all[n].text) != 0) {
+            all[++n] = all[i];
+            continue;
+        }
+        all[n].n_lines++;
+        all[n].n_ranks += is_new_rank;
+    }
+    list->n = n + 1;
+    qsort(all, list->n, sizeof(*all), facts_compare_counts);
     return true;
 }
 
@@ -181,6 +201,7 @@ static void facts_put(struct stp_table *t, unsigned shape, const char *what,
 static bool facts_put_scope(struct stp_table *t, const struct stp_job_log *log,
                             enum stp_log_scope scope, unsigned shape)
 {
+    const size_t most = t->format == STP_TABLE_JSON ? SIZE_MAX : 12;
     struct log_list list = {NULL, 0, 0};
     const char *last = NULL;
     bool has_room = true;
@@ -194,8 +215,12 @@ static bool facts_put_scope(struct stp_table *t, const struct stp_job_log *log,
             continue;
         last = row->what;
         has_room = facts_list(log, scope, last, shape, &list);
-        for (size_t k = 0; k < list.n; k++)
+        for (size_t k = 0; k < list.n && k < most; k++)
             facts_put(t, shape, last, &list.said[k]);
+        if (list.n > most) {
+            snprintf(lacks.text, SAID, "%zu others", list.n - most);
+            facts_put(t, shape, last, &lacks);
+        }
         if (list.n == 0 && last[0] == '?' &&
             (scope == STP_LOG_OF_JOB || shape > 0)) {
             stp_log_lacks(log, row, lacks.text, SAID);
@@ -299,9 +324,10 @@ enum stp_status stp_print_job_log(const struct stp_job_log *log,
     if (is_json) {
         stp_put_diagnosis(&t, findings);
     } else if (t.n_cells > 0) {
-        fprintf(fp, "\nAlgorithms by size, whose bytes are %s:\n",
-                minor > 0 && minor < 24 ? "those of all ranks"
-                                        : "those of one rank's part");
+        fprintf(fp, "\nAlgorithms by size, in bytes %s:\n",
+                minor == 0   ? "as NCCL counts them"
+                : minor < 24 ? "of all ranks"
+                             : "of one rank's part");
     } else {
         while (row->key != STP_LOG_RAN)
             row++;
