@@ -76,12 +76,13 @@ struct mock_machine_info {
     bool resized;        /* see mock_machine_resize() */
     bool assumes_tree;   /* graphs.xml has rings alone, and trees are assumed to
                             have their channels, links and bandwidth */
+    char calibration[160]; /* calibration.csv's source, "" without one */
 };
 
-/* Reads the folder 'path': machine.csv and graphs.xml, and timings.csv and
- * overlap.csv if they exist. Fills *machine_ret, to be freed with
- * mock_machine_free(), or leaves it untouched; the error names the file and
- * line. */
+/* Reads the folder 'path': machine.csv and graphs.xml, and timings.csv,
+ * overlap.csv and calibration.csv if they exist. Fills *machine_ret, to be
+ * freed with mock_machine_free(), or leaves it untouched; the error names the
+ * file and line. */
 ncclResult_t mock_machine_load(const char *path,
                                struct mock_machine **machine_ret);
 void mock_machine_free(struct mock_machine *machine);

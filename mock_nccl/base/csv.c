@@ -240,10 +240,13 @@ static ncclResult_t csv_read_number(const struct mock_csv *csv, int field,
     char *end;
     long long whole = 0;
     double time = 0;
-    ncclResult_t rc = csv_get_text(csv, field, &text);
+    ncclResult_t rc;
 
-    if (rc != ncclSuccess || (column->kind == MOCK_FIELD_TIME &&
-                              column->optional && text[0] == '\0'))
+    if (column->kind == MOCK_FIELD_TIME && column->optional &&
+        csv->fields[csv->place[field]][0] == '\0')
+        return ncclSuccess;
+    rc = csv_get_text(csv, field, &text);
+    if (rc != ncclSuccess)
         return rc;
     errno = 0;
     if (column->kind == MOCK_FIELD_TIME)

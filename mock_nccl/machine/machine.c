@@ -344,6 +344,68 @@ static ncclResult_t machine_load_recorded(const char *path, bool is_overlap,
     return ncclSuccess;
 }
 
+#define AT_ROW(member) offsetof(struct mock_calibration, member)
+// clang-format off
+static const struct mock_field calibration_fields[] = {
+    {"collective", MOCK_FIELD_WORD, AT_ROW(coll), .words = &mock_colls},
+    {"algorithm", MOCK_FIELD_WORD, AT_ROW(algo), .words = &mock_algos},
+    {"protocol", MOCK_FIELD_WORD, AT_ROW(proto), .words = &mock_protos},
+    {"launch_us", MOCK_FIELD_TIME, AT_ROW(launch_us), .optional = true},
+    {"latency", MOCK_FIELD_TIME, AT_ROW(latency), .optional = true},
+    {"bandwidth", MOCK_FIELD_TIME, AT_ROW(bandwidth), .optional = true},
+    {"copy", MOCK_FIELD_TIME, AT_ROW(copy), .optional = true},
+    {"source", MOCK_FIELD_TEXT, AT_ROW(source), .min = 1, .max = sizeof(((struct mock_calibration *)0)->source)},
+};
+// clang-format on
+
+/* Reads calibration.csv, all rows of which are from one source. */
+static ncclResult_t machine_load_calibration(const char *path,
+                                             struct mock_machine *machine)
+{
+    char *source = machine->info.calibration;
+    struct mock_csv *csv;
+    bool row = false;
+    ncclResult_t rc = mock_csv_open(
+        path, calibration_fields,
+        sizeof(calibration_fields) / sizeof(calibration_fields[0]), &csv);
+
+    if (rc != ncclSuccess)
+        return rc;
+    if (machine->info.n_nodes > 1 || machine->timings != NULL)
+        rc = mock_fail(ncclInvalidArgument,
+                       "%s: a calibration of %s, expected a machine of one "
+                       "node without timings.csv",
+                       path,
+                       machine->timings != NULL ? "recorded times" : "nodes");
+    MOCK_THEN(rc, mock_csv_next(csv, &row));
+    while (rc == ncclSuccess && row) {
+        struct mock_calibration c = {0}, *to;
+
+        rc = mock_csv_read(csv, &c);
+        if (rc != ncclSuccess)
+            break;
+        to = &machine->calibration[c.coll][c.algo][c.proto];
+        if (source[0] == '\0')
+            memcpy(source, c.source, sizeof(c.source));
+        if (strcmp(source, c.source) != 0)
+            rc = mock_csv_fail(csv, mock_csv_line(csv),
+                               "column 'source': '%s', but '%s' above",
+                               c.source, source);
+        else if (c.bandwidth + c.copy <= 0)
+            rc = mock_csv_fail(csv, mock_csv_line(csv),
+                               "neither 'bandwidth' nor 'copy'");
+        else if (to->source[0] != '\0')
+            rc = mock_csv_fail(
+                csv, mock_csv_line(csv), "a second row of %s with %s/%s",
+                mock_word(&mock_colls, c.coll), mock_word(&mock_algos, c.algo),
+                mock_word(&mock_protos, c.proto));
+        *to = c;
+        MOCK_THEN(rc, mock_csv_next(csv, &row));
+    }
+    mock_csv_close(csv);
+    return rc;
+}
+
 static ncclResult_t machine_load_files(const char *folder,
                                        struct mock_machine *machine)
 {
@@ -359,6 +421,8 @@ static ncclResult_t machine_load_files(const char *folder,
         rc = machine_load_recorded(path, false, machine, &machine->timings);
     if (rc == ncclSuccess && machine_find_file(folder, "overlap.csv", path))
         rc = machine_load_recorded(path, true, machine, &machine->overlaps);
+    if (rc == ncclSuccess && machine_find_file(folder, "calibration.csv", path))
+        rc = machine_load_calibration(path, machine);
     return rc;
 }
 
@@ -441,6 +505,8 @@ static void machine_resize(const struct mock_machine *machine, int n_ranks,
     to->resized = true;
     resized->graphs = machine->graphs;
     resized->graphs.per_node = per_node;
+    memcpy(resized->calibration, machine->calibration,
+           sizeof(machine->calibration));
     nvls->n_channels = machine_min(
         nvls->n_channels, per_node); /* each channel has a GPU as its head */
     /* a count that NCCL did not derive is the user's, for any number of GPUs */

@@ -5,12 +5,34 @@
 
 struct mock_recorded;
 
+/* A row of calibration.csv, for one node: modelled times of a pair are
+ *
+ *   launch_us + latency * steps_us + (bandwidth + copy * n / (n - 1)) * data_us
+ *
+ * where n are the ranks, and the cost model's time is its base latency, plus
+ * steps_us, plus data_us. It changes no cost and no choice of NCCL's. */
+struct mock_calibration {
+    int coll;
+    int algo;
+    int proto;
+    double launch_us;
+    double latency;
+    double bandwidth;
+    double copy;
+    char source[160];
+};
+
 struct mock_machine {
     struct mock_machine_info info;
     struct mock_graphs graphs;
     struct mock_model model;        /* with NCCL's own constants */
     struct mock_recorded *timings;  /* NULL without timings.csv */
     struct mock_recorded *overlaps; /* NULL without overlap.csv */
+
+    /* without a source: no row, and the cost model's time as it is */
+    struct mock_calibration calibration[NCCL_NUM_TUNED_FUNCS]
+                                       [NCCL_NUM_ALGORITHMS]
+                                       [NCCL_NUM_PROTOCOLS];
 };
 
 /* NCCL 2.28.9's channel counts of search graphs (ncclTopoPostset() and

@@ -48,6 +48,26 @@ static double timings_fewer_channels_us(const struct mock_model *model,
            (double)run->n_bytes / (1000 * bandwidth);
 }
 
+/* The cost model's time, and that of fewer channels, as the machine's
+ * calibration has them. */
+static double timings_calibrate(const struct mock_machine *machine,
+                                const struct mock_run *run, double us,
+                                double fewer_us)
+{
+    const struct mock_calibration *c =
+        &machine->calibration[run->coll][run->algo][run->proto];
+    const double latency =
+        machine->model.latency[run->coll][run->algo][run->proto];
+    const double base =
+        mock_default_constants.baseLatencies[run->algo][run->proto];
+    const double n = machine->info.n_ranks;
+
+    if (c->source[0] == '\0' || machine->info.n_nodes > 1 || n == 1)
+        return us + fewer_us;
+    return c->launch_us + c->latency * (latency - base) +
+           (c->bandwidth + c->copy * n / (n - 1)) * (us - latency + fewer_us);
+}
+
 /* The cost model's time plus that of fewer channels. Fails if NCCL rules the
  * pair out. */
 static ncclResult_t timings_model(const struct mock_machine *machine,
@@ -76,8 +96,9 @@ static ncclResult_t timings_model(const struct mock_machine *machine,
                          mock_word(&mock_protos, run->proto),
                          machine->info.name);
     *time_ret = (struct mock_time){
-        .us = table[run->algo][run->proto] +
-              timings_fewer_channels_us(&machine->model, run),
+        .us =
+            timings_calibrate(machine, run, table[run->algo][run->proto],
+                              timings_fewer_channels_us(&machine->model, run)),
         .source = MOCK_TIME_MODELLED,
         .kernel = "",
     };

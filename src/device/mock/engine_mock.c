@@ -824,9 +824,11 @@ static void mock_fill_info(struct engine *e, bool measures)
     snprintf(info->backend, sizeof(info->backend), "nccl");
     snprintf(info->cpu_vendor, sizeof(info->cpu_vendor), "%s", m->cpu_vendor);
     stp_gpus_text(info->n_ranks, info->n_gpus, info->gpu, gpus);
-    snprintf(info->what, sizeof(info->what), "%s%s%s: %s, NCCL %s; %s",
+    snprintf(info->what, sizeof(info->what), "%s%s%s: %s, NCCL %s%s%s; %s",
              info->machine, m->resized ? " resized" : "",
              m->assumes_tree ? " with assumed trees" : "", gpus, m->nccl,
+             m->calibration[0] != '\0' ? ", calibrated to " : "",
+             m->calibration,
              times[measures][mock_machine_has_timings(e->machine)]);
 }
 

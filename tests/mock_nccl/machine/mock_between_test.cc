@@ -1,8 +1,6 @@
 // Times between recorded sizes: every second size of a recording is taken out,
 // predicted by the others, and compared with what was recorded there, under
-// NCCL's own choice. Beside it, what no prediction can be better than: how much
-// two measurements of one arm, NCCL's choice and the same one forced, differ in
-// one recording; and what straight lines in logarithms would say.
+// NCCL's own choice. Beside it stands what straight lines in logarithms say.
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -164,34 +162,6 @@ TEST_P(Between, RecordedSizesTimesComeCloseToWhatWasRecorded)
     EXPECT_GE(bound.p95, errors.Quantile(.95));
     EXPECT_GE(bound.large_median, Errors::Quantile(errors.large, .5));
     EXPECT_GE(bound.large_p95, Errors::Quantile(errors.large, .95));
-}
-
-// No bound: it says what the recording is worth.
-TEST_P(Between, MeasurementsOfOneArmDifferInOneRecording)
-{
-    const Choices choices(GetParam().machine);
-    std::map<std::pair<int, size_t>, std::pair<double, double>> sums;
-    Errors errors;
-
-    for (const Row &row : ReadCsv(PathOf(GetParam().machine, "timings.csv"))) {
-        const int coll = Find(kColls, row.at("collective"));
-        const size_t n_bytes = std::stoull(row.at("bytes"));
-        const bool is_auto = row.at("algorithm") == "auto";
-        if (row.at("round") == "0" || row.at("channels") != "0")
-            continue;
-        if (!is_auto) {
-            const mock_run run = choices.At(coll, n_bytes);
-            if (Find(kAlgos, row.at("algorithm")) != run.algo ||
-                Find(kProtos, row.at("protocol")) != run.proto)
-                continue;
-        }
-        auto &[auto_us, forced_us] = sums[{coll, n_bytes}];
-        (is_auto ? auto_us : forced_us) += std::stod(row.at("mean_us"));
-    }
-    for (const auto &[key, us] : sums)
-        errors.Add(key.second, us.first, us.second);
-    errors.Print(GetParam().machine, "one arm measured twice");
-    EXPECT_LT(0, errors.Quantile(.5));
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, Between, testing::ValuesIn(kBounds),

@@ -160,6 +160,7 @@ const TimingsCase kCases[] = {
       {Ll(4096), kMean, 4}, {Ll(8192), kMean, 8}}},
     {"of_a_single_pass_do_not_count_beside_the_first_round",
      {{1024, kLl, "s,0", "99"}, {1024, kLl, "a,1", "2"}}, {{Ll(1024), kMean, 2}}},
+    {"of_one_iteration_need_no_p95", {{1024, kLl, "w,1", "10,10,,10"}}, {{Ll(1024), kMean, 10}, {Ll(1024), 0, 10}}},
     // sizes
     {"between_sizes_lie_on_a_line",
      {{1024, kLl, "w,*", "10"}, {16384, kLl, "w,*", "20"}},
