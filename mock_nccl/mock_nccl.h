@@ -305,9 +305,15 @@ bool mock_release_is_newer(const char *version);
 /* Checks what NCCL_ALGO and NCCL_PROTO, NULL for unset, leave on any machine.
  * Fails with ncclInvalidUsage, and names the words or collectives, where this
  * version, as of mock_nccl_options, refuses a value or leaves a collective
- * without an algorithm, which then fails when it is called. */
+ * without an algorithm, which then fails when it is called; on a machine with
+ * 'no_nvls' neither NVLS nor NVLSTree is one. */
 ncclResult_t mock_release_check(const char *version, const char *algo,
-                                const char *proto);
+                                const char *proto, bool no_nvls);
+
+/* Whether they allow LL128 for a collective also where NCCL by itself would
+ * not, as each list does that names it, or that excepts others. */
+bool mock_release_forces_ll128(const char *version, const char *algo,
+                               const char *proto);
 
 /* The default constants of the cost model of a version, by its number. */
 void mock_release_constants(int release,

@@ -177,7 +177,7 @@ ncclResult_t mock_user_choice_parse(const struct mock_version *version,
 }
 
 ncclResult_t mock_release_check(const char *name, const char *algo,
-                                const char *proto)
+                                const char *proto, bool no_nvls)
 {
     const struct mock_version *version = mock_version_find(name);
     struct mock_user_choice choice;
@@ -193,6 +193,8 @@ ncclResult_t mock_release_check(const char *name, const char *algo,
         for (int a = 0; a < version->n_algos; a++)
             for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
                 any |= mock_kernel_exists(c, a, p) &&
+                       !(no_nvls &&
+                         (a == NCCL_ALGO_NVLS || a == NCCL_ALGO_NVLS_TREE)) &&
                        choice.algo[c][a] != MOCK_USE_NO &&
                        choice.proto[c][p] != MOCK_USE_NO;
         if (!any)
@@ -206,4 +208,17 @@ ncclResult_t mock_release_check(const char *name, const char *algo,
                      algo != NULL && proto != NULL ? " and " : "",
                      proto != NULL ? "NCCL_PROTO=" : "",
                      proto != NULL ? proto : "", starved);
+}
+
+bool mock_release_forces_ll128(const char *name, const char *algo,
+                               const char *proto)
+{
+    struct mock_user_choice choice;
+    bool forces = false;
+
+    if (mock_user_choice_parse(mock_version_find(name), algo, proto, &choice) ==
+        ncclSuccess)
+        for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
+            forces |= choice.proto[c][NCCL_PROTO_LL128] == MOCK_USE_YES;
+    return forces;
 }

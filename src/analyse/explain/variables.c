@@ -126,7 +126,7 @@ static bool variable_misreads_list(const char *words, const char *value,
 
         if (len > 0 && !variable_knows(words, at, len, false)) {
             snprintf(text, STP_VARIABLE_TEXT,
-                     "NCCL passes over '%.*s', expected %.100s",
+                     "NCCL passes over '%.*s', expected %.180s",
                      (int)(len < 32 ? len : 32), at, words);
             return true;
         }

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { STP_VARIABLE_TEXT = 192 };
+enum { STP_VARIABLE_TEXT = 256 };
 
 /* A row; texts are "" where the table has none. */
 struct stp_variable {
@@ -14,7 +14,7 @@ struct stp_variable {
     int first, last; /* minor versions of NCCL 2; last 0: the newest reads it */
     char kind[STP_VARIABLE_TEXT];
     char plays[16];
-    char does[STP_VARIABLE_TEXT];
+    char does[128];
     char off[8];
     char path[STP_VARIABLE_TEXT];
     char arms[32];

@@ -13,6 +13,7 @@ struct doctor_options {
     const char *backend;
     const char *measurements;
     const char *log;
+    const char *headers;
     bool json;
     struct stp_arguments program;
 };
@@ -35,6 +36,10 @@ static const struct stp_option doctor_table[] = {
      .needs.without = {"policy", "backend"},
      .help = "Examine a job by what NCCL logged of it with NCCL_DEBUG=INFO, "
              "instead of what is here"},
+    {"headers", 0, "FOLDER", stp_option_text, AT(headers),
+     .needs.without = {"policy", "backend"},
+     .help = "Write the tuner and profiler interfaces that the NCCL found here "
+             "takes, as text and as headers to compile a plugin against"},
     {"json", 0, NULL, stp_option_flag, AT(json),
      .help = "Print JSON instead of text"},
     {0},
@@ -52,6 +57,32 @@ static const struct stp_command_line doctor_line = {
            "NCCL, and so how its collectives can be staged. Exit status 1 if "
            "there is a problem.",
 };
+
+/* Tells how this program came here, by where it lies and what lies beside it.
+ */
+static void doctor_installed(struct stp_doctor *d)
+{
+    static const struct {
+        const char *beside, *from;
+    } kinds[] = {
+        {"../__main__.py", "a Python wheel"},
+        {"../CMakeCache.txt", "a build folder"},
+        {"../../var/lib/dpkg/info/steptune.list", "a Debian package"},
+    };
+    char path[STP_CLI_PATH], beside[STP_CLI_PATH + 64];
+    const ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    const char *from = "another installation";
+
+    path[n > 0 ? n : 0] = '\0';
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        snprintf(beside, sizeof(beside), "%.*s/%s",
+                 (int)(strrchr(path, '/') - path), path, kinds[i].beside);
+        if (access(beside, F_OK) == 0)
+            from = kinds[i].from;
+    }
+    stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
+                 "steptune " STP_VERSION " from %s: %s", from, path);
+}
 
 static void doctor_glibc(struct stp_doctor *d)
 {
@@ -103,10 +134,11 @@ static void doctor_shm(struct stp_doctor *d)
 /* In the order in which they are told; later ones use what earlier ones found.
  */
 static void (*const checks[])(struct stp_doctor *d) = {
-    stp_doctor_read_conf, stp_doctor_gpus,   stp_doctor_libraries,
-    stp_doctor_plugin,    stp_doctor_online, doctor_glibc,
-    stp_doctor_variables, stp_doctor_paths,  stp_doctor_policy,
-    stp_doctor_stage,     doctor_shm,
+    doctor_installed,     stp_doctor_read_conf, stp_doctor_gpus,
+    stp_doctor_libraries, stp_doctor_plugin,    stp_doctor_online,
+    doctor_glibc,         stp_doctor_variables, stp_doctor_files,
+    stp_doctor_paths,     stp_doctor_policy,    stp_doctor_stage,
+    doctor_shm,
 };
 
 int stp_cmd_doctor(int argc, char **argv)
@@ -130,6 +162,11 @@ int stp_cmd_doctor(int argc, char **argv)
     d.program = o.program.n > 0 ? o.program.v[0] : NULL;
     if (o.policy != NULL && setenv("NCCL_TUNER_CONFIG_FILE", o.policy, 1) != 0)
         return stp_complain("cannot set the environment");
+    if (o.headers != NULL) {
+        stp_doctor_read_conf(&d);
+        stp_doctor_libraries(&d);
+        return stp_doctor_headers(&d, o.headers);
+    }
     for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++)
         checks[i](&d);
     return stp_doctor_print(&d.diagnosis, o.json);

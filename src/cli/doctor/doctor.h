@@ -24,6 +24,10 @@ struct stp_doctor {
     size_t n_settings;
     int versions[STP_MAX_LIBRARIES]; /* of the libnccls found, 22809 */
     size_t n_versions;
+    char library[STP_CLI_PATH]; /* the first libnccl found; "": none */
+    char library_version[16];
+    bool has_no_nvls;  /* GPUs or variables have none, as far as is known */
+    bool has_no_ll128; /* likewise of what LL128 needs */
     struct stp_diagnosis diagnosis;
 };
 
@@ -59,6 +63,7 @@ void stp_doctor_libraries(struct stp_doctor *d);
 void stp_doctor_plugin(struct stp_doctor *d);
 void stp_doctor_online(struct stp_doctor *d);
 void stp_doctor_variables(struct stp_doctor *d);
+void stp_doctor_files(struct stp_doctor *d);
 void stp_doctor_paths(struct stp_doctor *d);
 void stp_doctor_policy(struct stp_doctor *d);
 void stp_doctor_stage(struct stp_doctor *d);
@@ -72,6 +77,10 @@ bool stp_doctor_off_for(const char *arm, struct stp_variable *v_ret);
 /* Judges a job by its NCCL log instead, and prints that; returns the exit
  * status. */
 int stp_doctor_log(struct stp_doctor *d, const char *path, bool is_json);
+
+/* Writes the plugin interfaces of the libnccl that was found into a folder;
+ * returns the exit status. */
+int stp_doctor_headers(const struct stp_doctor *d, const char *folder);
 
 /* A try of a transport, for `doctor --backend`: prints what became of it, and
  * returns the exit status. */

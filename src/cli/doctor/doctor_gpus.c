@@ -1,4 +1,5 @@
 /* doctor_gpus.c - the GPUs of this host, and what connects them */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,12 @@
 #include "core/text.h"
 #include "device/module.h"
 
-enum { MOST_BYTES = 4096, BF16_CAPABILITY = 80 };
+enum {
+    MOST_BYTES = 4096,
+    LL128_CAPABILITY = 70,
+    BF16_CAPABILITY = 80,
+    NVLS_CAPABILITY = 90,
+};
 
 /* The version in /proc/driver/nvidia/version: the first word that begins with a
  * digit and has a point, as in "Kernel Module  580.65.06  Sun". */
@@ -80,12 +86,21 @@ void stp_doctor_judge_gpus(struct stp_doctor *d, const struct stp_survey *s)
                         : s->n_none == 0
                             ? "PCIe between them"
                             : "no direct path between some of them";
-    bool has_bf16 = true;
+    bool has_bf16;
+    int least = INT_MAX, most = 0; /* compute capabilities */
     char names[STP_SYMPTOM_TEXT];
     char driver[32];
 
-    for (unsigned i = 0; i < s->n_gpus && i < STP_MAX_HOST_GPUS; i++)
-        has_bf16 &= s->gpus[i].compute_capability >= BF16_CAPABILITY;
+    for (unsigned i = 0; i < s->n_gpus && i < STP_MAX_HOST_GPUS; i++) {
+        const int capability = s->gpus[i].compute_capability;
+
+        least = capability < least ? capability : least;
+        most = capability > most ? capability : most;
+    }
+    has_bf16 = least >= BF16_CAPABILITY;
+    d->has_no_nvls = least < NVLS_CAPABILITY || (n > 0 && s->n_nvlink == 0);
+    d->has_no_ll128 = least < LL128_CAPABILITY || s->n_nvlink < n ||
+                      (least != most && least < NVLS_CAPABILITY);
     gpus_name_all(s, names);
     stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL, "%.300s; %s; %s",
                  names, links, has_bf16 ? "bf16" : "no bf16");

@@ -103,6 +103,10 @@ static void nccl_judge_version(struct stp_doctor *d, const char *path,
     }
     stp_diagnose(&d->diagnosis, level, why, todo, "NCCL %s: %s (%s)", name,
                  path, from);
+    if (d->library[0] == '\0') {
+        snprintf(d->library, sizeof(d->library), "%s", path);
+        snprintf(d->library_version, sizeof(d->library_version), "%s", name);
+    }
     while (i < d->n_versions && d->versions[i] != version)
         i++;
     if (i == d->n_versions && i < STP_MAX_LIBRARIES)

@@ -20,6 +20,8 @@ enum {
 
 /* ---- nccl.conf ---- */
 
+#define NAME "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
+
 /* Takes lines "NAME=VALUE"; NCCL takes the rest of the line as it is. */
 static bool settings_read_conf(struct stp_doctor *d, const char *path)
 {
@@ -37,6 +39,13 @@ static bool settings_read_conf(struct stp_doctor *d, const char *path)
         if (*end == '\n')
             *end++ = '\0';
         value = strchr(line, '=');
+        if (line[0] != '#' && line[0] != '\0' && line[0] != '\r' &&
+            (value == NULL || strspn(line, NAME) != (size_t)(value - line)))
+            stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                         "NCCL passes over it, or sets a variable that nobody "
+                         "reads",
+                         "write NAME=VALUE, without blanks or quotation marks",
+                         "%s:%u begins with no name and '='", path, number);
         if (line[0] == '#' || value == NULL ||
             d->n_settings == STP_MAX_SETTINGS)
             continue;
@@ -83,22 +92,86 @@ void stp_doctor_read_conf(struct stp_doctor *d)
 
 /* ---- variables ---- */
 
-/* Tells which versions of NCCL here refuse the two variables, or are left
- * without an algorithm for a collective. */
+/* Tells which versions of NCCL here, or the newest known if there is none,
+ * refuse the two variables or are left without an algorithm for a collective,
+ * and where LL128 is forced. */
 static void settings_judge_choice(struct stp_doctor *d)
 {
-    char name[16];
+    const char *algo = getenv("NCCL_ALGO"), *proto = getenv("NCCL_PROTO");
+    char name[16] = "2.32";
+    bool forces_ll128 = false;
+    struct stp_variable v;
 
-    for (size_t i = 0; i < d->n_versions; i++) {
-        stp_nccl_version_name(d->versions[i], name);
-        if (mock_release_find(name) >= 0 &&
-            mock_release_check(name, getenv("NCCL_ALGO"),
-                               getenv("NCCL_PROTO")) != ncclSuccess)
-            stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+    d->has_no_nvls |= stp_doctor_off_for("nvls", &v);
+    for (size_t i = 0; i == 0 || i < d->n_versions; i++) {
+        const char *where = "";
+        bool fails;
+
+        if (d->n_versions > 0)
+            stp_nccl_version_name(d->versions[i], name);
+        if (mock_release_find(name) < 0)
+            continue;
+        forces_ll128 |= mock_release_forces_ll128(name, algo, proto);
+        fails = mock_release_check(name, algo, proto, false) != ncclSuccess;
+        if (!fails &&
+            mock_release_check(name, algo, proto, true) != ncclSuccess)
+            where = d->has_no_nvls ? " without NVLS, as here"
+                                   : " where there is no NVLS";
+        if (fails || where[0] != '\0')
+            stp_diagnose(&d->diagnosis,
+                         fails || d->has_no_nvls ? STP_SYMPTOM_PROBLEM
+                                                 : STP_SYMPTOM_NOTE,
                          "it is an error of the communicator, or of each such "
                          "collective, and ends the job",
                          "name what each collective may use, or unset it",
-                         "NCCL %s fails with %s", name, mock_last_error());
+                         "NCCL %s fails with %s%s", name, mock_last_error(),
+                         where);
+    }
+    if (forces_ll128)
+        stp_diagnose(&d->diagnosis,
+                     d->has_no_ll128 ? STP_SYMPTOM_PROBLEM : STP_SYMPTOM_NOTE,
+                     d->has_no_ll128
+                         ? "NCCL does not trust it on these GPUs or on what "
+                           "connects them: results may be wrong, and nothing "
+                           "says so"
+                         : "NCCL trusts it over NVLink, and between hosts only "
+                           "where no CPU lies between GPU and network; "
+                           "elsewhere results may be wrong, and nothing says "
+                           "so",
+                     "leave LL128 to NCCL: unset NCCL_PROTO",
+                     "NCCL_PROTO=%s forces LL128, also where NCCL itself would "
+                     "not take it",
+                     proto);
+}
+
+/* Tells which values NCCL reads otherwise than they were meant, and variables
+ * that no NCCL here reads. */
+static void settings_judge_values(struct stp_doctor *d)
+{
+    char text[STP_VARIABLE_TEXT];
+    struct stp_variable v;
+
+    for (size_t i = 0; stp_variable_at(i, &v); i++) {
+        const char *value = stp_doctor_setting(v.name);
+        bool is_read = d->n_versions == 0 || value[0] == '\0';
+
+        for (size_t k = 0; k < d->n_versions; k++) {
+            const int minor = d->versions[k] / 100 % 100;
+
+            is_read |= minor >= v.first && (v.last == 0 || minor <= v.last);
+        }
+        if (stp_variable_is_misread(&v, value, text))
+            stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, text,
+                         "correct it, or unset it", "%s=%s is set in %s",
+                         v.name, value, stp_doctor_where(d, v.name));
+        if (!is_read)
+            stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, NULL, "unset it",
+                         "%s=%s (%s) is not read by the NCCL here; NCCL 2.%d "
+                         "%s it",
+                         v.name, value, stp_doctor_where(d, v.name),
+                         v.last != 0 ? v.last : v.first,
+                         v.last != 0 ? "was the last to read"
+                                     : "is the first to read");
     }
 }
 
@@ -133,6 +206,7 @@ void stp_doctor_variables(struct stp_doctor *d)
             "%s=%s is set in %s", name, value, stp_doctor_where(d, name));
     }
     settings_judge_choice(d);
+    settings_judge_values(d);
     if (!any)
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
                      "no variable overrides the plugin");

@@ -24,6 +24,7 @@ struct Gpu {
 constexpr uint64_t kGib = 1u << 30;
 constexpr Gpu kH200{"NVIDIA H200", 139 * kGib + kGib / 2, 90};
 constexpr Gpu kV100{"Tesla V100", 32 * kGib, 70};
+constexpr Gpu kA100{"NVIDIA A100", 80 * kGib, 80};
 
 class DoctorGpus : public testing::Test
 {
@@ -33,11 +34,17 @@ class DoctorGpus : public testing::Test
         std::filesystem::create_directories(dir_ + "/proc/driver/nvidia");
     }
 
+    static stp_doctor &Doctor()
+    {
+        static stp_doctor d;
+        return d;
+    }
+
     // The symptoms, a line each: "LEVEL WHAT".
     std::string Judge(const std::vector<Gpu> &gpus, unsigned n_nvlink,
                       unsigned n_pcie, unsigned n_none, int driver_cuda = 13000)
     {
-        static stp_doctor d;
+        stp_doctor &d = Doctor();
         stp_survey s{};
         std::string all;
 
@@ -100,6 +107,28 @@ TEST_F(DoctorGpus, NamesThemAndWhatConnectsThem)
     };
     for (const auto &c : cases)
         EXPECT_EQ(c.expected, Judge(c.gpus, c.n_nvlink, c.n_pcie, c.n_none));
+}
+
+TEST_F(DoctorGpus, KnowsWhereNvlsAndLl128CannotBe)
+{
+    const struct {
+        std::vector<Gpu> gpus;
+        unsigned n_nvlink, n_pcie;
+        bool no_nvls, no_ll128;
+    } cases[] = {
+        {{kH200}, 0, 0, false, false},
+        {{kH200, kH200}, 1, 0, false, false},
+        {{kH200, kH200}, 0, 1, true, true},
+        {{kH200, kH200, kH200}, 1, 2, false, true},
+        {{kA100, kA100}, 1, 0, true, false},
+        {{kA100, kV100}, 1, 0, true, true}, // of unlike capabilities
+    };
+    for (const auto &c : cases) {
+        const std::string all = Judge(c.gpus, c.n_nvlink, c.n_pcie, 0);
+
+        EXPECT_EQ(c.no_nvls, Doctor().has_no_nvls) << all;
+        EXPECT_EQ(c.no_ll128, Doctor().has_no_ll128) << all;
+    }
 }
 
 TEST_F(DoctorGpus, ComparesTheDriverWithOurCuda)

@@ -1,0 +1,155 @@
+/* doctor_headers.c - `steptune doctor --headers`: the plugin interfaces of the
+ * NCCL that is found here */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/doctor/doctor.h"
+#include "nccl_profiler_abi.h"
+#include "nccl_tuner_abi.h"
+#include "report/file.h"
+
+extern const char stp_nccl_tuner_abi[], stp_nccl_profiler_abi[];
+
+/* An interface, and the structs of its versions that we declare: a version
+ * without one has that of the version before. */
+static const struct interface {
+    const char *kind, *macro, *prefix; /* of the symbol */
+    const char *structs[8];
+    size_t sizes[8];
+} interfaces[] = {
+    {"tuner",
+     "TUNER",
+     "ncclTunerPlugin_v",
+     {[2] = "ncclTuner_v2_t",
+      "ncclTuner_v3_t",
+      "ncclTuner_v4_t",
+      "ncclTuner_v5_t",
+      "ncclTuner_v6_t",
+      "ncclTuner_v7_t"},
+     {[2] = sizeof(ncclTuner_v2_t),
+      sizeof(ncclTuner_v3_t),
+      sizeof(ncclTuner_v4_t),
+      sizeof(ncclTuner_v5_t),
+      sizeof(ncclTuner_v6_t),
+      sizeof(ncclTuner_v7_t)}},
+    {"profiler",
+     "PROFILER",
+     "ncclProfiler_v",
+     {[4] = "ncclProfiler_v4_t",
+      "ncclProfiler_v5_t",
+      "ncclProfiler_v5_t",
+      "ncclProfiler_v5_t"},
+     {[4] = sizeof(ncclProfiler_v4_t),
+      sizeof(ncclProfiler_v5_t),
+      sizeof(ncclProfiler_v5_t),
+      sizeof(ncclProfiler_v5_t)}},
+};
+
+/* The versions whose symbol the library can ask a plugin for, as bits: their
+ * names stand in it. */
+static unsigned headers_find(const char *library, size_t len,
+                             const char *prefix)
+{
+    const size_t n = strlen(prefix);
+    const char *end = library + len, *at = library;
+    unsigned found = 0;
+
+    while ((at = memmem(at, (size_t)(end - at), prefix, n)) != NULL) {
+        at += n;
+        if (end - at >= 2 && at[0] >= '1' && at[0] <= '7' && at[1] == '\0')
+            found |= 1u << (at[0] - '0');
+    }
+    return found;
+}
+
+/* Writes what is known of an interface, for people and for a compiler. */
+static void headers_put(const struct interface *i, unsigned found, FILE *text,
+                        FILE *header)
+{
+    int newest = 0;
+
+    for (int v = 1; v < 8; v++) {
+        if (!(found >> v & 1))
+            continue;
+        fprintf(text, "%-9s v%d  symbol %s%d", i->kind, v, i->prefix, v);
+        if (i->structs[v] == NULL) {
+            fputs("\n", text);
+            continue;
+        }
+        newest = v;
+        fprintf(text, ", %s of %zu bytes\n", i->structs[v], i->sizes[v]);
+    }
+    if (newest == 0)
+        return;
+    fprintf(header,
+            "\n/* The newest %s interface that it takes. */\n"
+            "#define NCCL_%s_VERSION %d\n#define NCCL_%s_SYMBOL %s%d\n"
+            "typedef %s nccl%c%s_t;\n",
+            i->kind, i->macro, newest, i->macro, i->prefix, newest,
+            i->structs[newest], i->macro[0], i->kind + 1);
+}
+
+static enum stp_status headers_write(const char *folder, const char *name,
+                                     const char *text, struct stp_error *err)
+{
+    char path[STP_CLI_PATH];
+
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    STP_TRY(stp_file_save(path, text, strlen(text), err));
+    printf("%s: written\n", path);
+    return STP_OK;
+}
+
+int stp_doctor_headers(const struct stp_doctor *d, const char *folder)
+{
+    const int fd = open(d->library, O_RDONLY | O_CLOEXEC);
+    char *text = NULL, *header = NULL;
+    size_t len;
+    struct stp_error err;
+    enum stp_status status;
+    struct stat st;
+    FILE *to_text = open_memstream(&text, &len);
+    FILE *to_header = open_memstream(&header, &len);
+    void *library = MAP_FAILED;
+
+    if (fd >= 0 && fstat(fd, &st) == 0)
+        library = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (library == MAP_FAILED || to_text == NULL || to_header == NULL)
+        return stp_complain("no NCCL is found here, expected one that "
+                            "`steptune doctor` names");
+    fprintf(to_text, "NCCL %s, %s\n", d->library_version, d->library);
+    fprintf(to_header,
+            "/* The plugin interfaces of NCCL %s. */\n#pragma once\n\n"
+            "#include \"nccl_tuner_abi.h\"\n\n#include "
+            "\"nccl_profiler_abi.h\"\n",
+            d->library_version);
+    for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]); i++)
+        headers_put(
+            &interfaces[i],
+            headers_find(library, (size_t)st.st_size, interfaces[i].prefix),
+            to_text, to_header);
+    munmap(library, (size_t)st.st_size);
+    close(fd);
+    fclose(to_text);
+    fclose(to_header);
+    fputs(text, stdout);
+    status = mkdir(folder, 0777) == 0 || errno == EEXIST
+                 ? STP_OK
+                 : stp_fail(&err, STP_ERR_IO, "cannot make '%.160s': %s",
+                            folder, strerror(errno));
+    STP_THEN(status, headers_write(folder, "nccl_plugins.txt", text, &err));
+    STP_THEN(status, headers_write(folder, "nccl_plugins.h", header, &err));
+    STP_THEN(status, headers_write(folder, "nccl_tuner_abi.h",
+                                   stp_nccl_tuner_abi, &err));
+    STP_THEN(status, headers_write(folder, "nccl_profiler_abi.h",
+                                   stp_nccl_profiler_abi, &err));
+    free(text);
+    free(header);
+    return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
+}
