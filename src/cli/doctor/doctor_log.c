@@ -85,6 +85,7 @@ static const struct log_cause {
     {SOCKETS, "NET/Plugin: Could not find", NULL, "no network plugin is loaded, which clouds such as AWS (libnccl-net-ofi.so) need for their network", "put the plugin's folder into LD_LIBRARY_PATH, or name it by NCCL_NET_PLUGIN", 0},
     {SOCKETS, "NET/Plugin: %~cannot open", NULL, "no network plugin is loaded, which clouds such as AWS (libnccl-net-ofi.so) need for their network", "put the plugin's folder into LD_LIBRARY_PATH, or name it by NCCL_NET_PLUGIN", 0},
     {NO_GDR, "NCCL_NET_GDR_LEVEL set by environment to", NULL, "NCCL_NET_GDR_LEVEL limits it to NICs so near", "unset it", 0},
+    {NO_GDR, "NET/OFI %~disabling GDR", NULL, "the network plugin switched it off, as the GPU or the driver lacks what it needs", NULL, 0},
     {NO_GDR, "NET/%s : GPU Direct RDMA Disabled", NULL, "the driver of the NIC cannot reach memory of GPUs", "load nvidia-peermem, or take a kernel and a driver with DMA-BUF", 0},
     {NO_GDR, "GPU Direct RDMA Disabled for", NULL, "GPU and NIC are farther apart than NCCL takes it", "NCCL_NET_GDR_LEVEL=SYS takes it at any distance: measure both", 0},
     {NVLS_OFF, "NCCL_NVLS_ENABLE set by environment to 0", NULL, "NCCL_NVLS_ENABLE=0 switches it off", "unset it", 0},
@@ -94,6 +95,7 @@ static const struct log_cause {
     {NVLS_OFF, "comm %s rank %u nRanks %u nNodes %u localRanks 2 ", NULL, "NCCL before 2.28 takes it from 3 GPUs of a node on", NULL, 28},
     {NVLS_OFF, "NCCL_ALGO set by environment to", "%~NVLS", "NCCL_ALGO leaves it out", "unset it", 0},
     {NVLS_OFF, "NCCL_ALGO set by environment to ^%~NVLS", NULL, "NCCL_ALGO leaves it out", "unset it", 0},
+    {LL128_OFF, "NET/%s Adding NCCL_PROTO=", NULL, "the network plugin sets NCCL_PROTO", NULL, 0},
     {LL128_OFF, "NCCL_PROTO set by environment to", "%~LL128", "NCCL_PROTO leaves it out", "unset it", 0},
     {LL128_OFF, "NCCL_PROTO set by environment to ^%~LL128", NULL, "NCCL_PROTO leaves it out", "unset it", 0},
     {LL128_OFF, "Pattern 4, %~type P", NULL, "NCCL takes it where all of a ring within a node is NVLink, and this one is not", NULL, 0},
@@ -196,24 +198,25 @@ static void log_judge(struct stp_doctor *d, const struct stp_job_log *log)
     }
 }
 
-/* The first of NCCL's warnings, which are more than findings are made of. */
-static void log_judge_warnings(struct stp_doctor *d,
-                               const struct stp_job_log *log)
+/* Says the first fact of a key, and how many more there are. */
+static void log_judge_first(struct stp_doctor *d, const struct stp_job_log *log,
+                            enum stp_log_key key, const char *what)
 {
     const struct stp_log_fact *first =
-        stp_log_next(log, STP_LOG_WARNING, STP_LOG_ANY, NULL);
+        stp_log_next(log, key, STP_LOG_ANY, NULL);
     const struct stp_log_fact *f = first;
-    char text[240];
+    char text[240], more[40] = "";
     size_t n = 0;
 
     if (first == NULL)
         return;
-    while ((f = stp_log_next(log, STP_LOG_WARNING, STP_LOG_ANY, f)) != NULL)
+    while ((f = stp_log_next(log, key, STP_LOG_ANY, f)) != NULL)
         n++;
+    if (n > 0)
+        snprintf(more, sizeof(more), " and %zu more", n);
     stp_printable(first->value[0].s, first->value[0].len, text, sizeof(text));
     stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, NULL, NULL,
-                 "NCCL warned: %s (line %u), and %zu more times", text,
-                 first->line, n);
+                 "%s: %s (line %u%s)", what, text, first->line, more);
 }
 
 /* The channels of all nodes' rings and trees that have the fewest. */
@@ -309,11 +312,15 @@ static void log_take_variables(struct stp_doctor *d,
     while ((f = stp_log_next(log, STP_LOG_VARIABLE, STP_LOG_ANY, f)) != NULL &&
            d->n_settings < STP_MAX_SETTINGS) {
         struct stp_conf_setting *s = &d->settings[d->n_settings];
-        char value[256];
+        char value[256], plugin[96];
 
         snprintf(s->name, sizeof(s->name), "NCCL_%.*s",
                  STP_SHOWN(&f->value[0]));
-        snprintf(s->where, sizeof(s->where), "%.140s:%u", path, f->line);
+        snprintf(plugin, sizeof(plugin), "NET/%%s Adding %s=", s->name);
+        snprintf(s->where, sizeof(s->where), "%.120s:%u%s", path, f->line,
+                 log_find(log, plugin, NULL, STP_LOG_ANY, NULL) != NULL
+                     ? " by a network plugin"
+                     : "");
         snprintf(value, sizeof(value), "%.*s", STP_SHOWN(&f->value[1]));
         d->n_settings +=
             getenv(s->name) == NULL && setenv(s->name, value, 0) == 0;
@@ -338,8 +345,9 @@ static int log_run(struct stp_doctor *d, const char *path, bool is_whole,
 
     if (stp_job_log_load(path, &log, &err) != STP_OK)
         return stp_complain_error(path, &err);
+    log_judge_first(d, &log, STP_LOG_FAILURE, "the run failed");
+    log_judge_first(d, &log, STP_LOG_WARNING, "NCCL warned");
     log_judge(d, &log);
-    log_judge_warnings(d, &log);
     log_judge_pci(d, &log);
     for (unsigned shape = 1; shape <= log.n_shapes; shape++)
         log_judge_channels(d, &log, shape);

@@ -26,6 +26,10 @@ const struct stp_log_row stp_log_rows[] = {
     {STP_LOG_VERSION, JOB, "TEXT", 21, 32, "%~NCCL version 2.%u%l", "?NCCL", "2.$1$2"},
     {STP_LOG_VERSION, JOB, "", 21, 32, "NCCL version 2.%u%l", "?NCCL", "2.$1$2"},
     {STP_LOG_SAID, JOB, "", 21, 32, "RCCL version : %l", "?NCCL", "RCCL $1, which is AMD's: its lines are read as far as they are NCCL's"},
+    {STP_LOG_FAILURE, JOB, "TEXT", 21, 32, "%~Test NCCL failure %l", "failure", "$1"},
+    {STP_LOG_FAILURE, JOB, "TEXT", 21, 32, "%~Test CUDA failure %l", "failure", "$1"},
+    {STP_LOG_FAILURE, JOB, "TEXT", 21, 32, "%~srun: error: %l", "failure", "$1"},
+    {STP_LOG_FAILURE, JOB, "TEXT", 21, 32, "%~exited on signal %l", "failure", "signal $1"},
     {STP_LOG_GPU, JOB, "TEXT", 21, 32, "%~Rank %u %~on %w device %u [%s] %l", "GPU", "$4"},
     {STP_LOG_SAID, JOB, "INIT", 21, 32, "cudaDriverVersion %u", "CUDA driver", "$1"},
     {STP_LOG_VARIABLE, JOB, "ENV", 21, 32, "NCCL_%w set by environment to %l", "variable", "NCCL_$1=$2"},
@@ -57,6 +61,7 @@ const struct stp_log_row stp_log_rows[] = {
     {STP_LOG_SAID, JOB, "INIT", 21, 32, "NET/IB : No %l", "InfiniBand", "no $1"},
     {STP_LOG_SAID, JOB, "INIT", 21, 29, "Failed to open %w", "InfiniBand", "no $1"},
     {STP_LOG_SAID, JOB, "NET", 21, 32, "NET/%w : GPU Direct RDMA %w for HCA %u %l", "GPUDirect RDMA", "$2 for devices of $1"},
+    {STP_LOG_SAID, JOB, "NET", 21, 32, "NET/OFI %*, disabling GDR", "GPUDirect RDMA", "off: $1"},
     {STP_LOG_SAID, JOB, "NET", 21, 32, "GPU Direct RDMA Disabled for %l", "GPUDirect RDMA", "off for $1"},
     {STP_LOG_CPU, NONE, "GRAPH", 21, 32, "%~CPU/%s (%u/%u/", NULL, NULL},
     {STP_LOG_PCI, NONE, "GRAPH", 21, 32, "%~+ PCI[%u] - %l", NULL, NULL},
@@ -67,7 +72,7 @@ const struct stp_log_row stp_log_rows[] = {
     {STP_LOG_TREE_GRAPH, COMM, "GRAPH", 21, 32, "Pattern %w, crossNic %u, nChannels %u, bw %u/%u, type %w/%w, sameChannels %u", "tree graph", GRAPH_SAYS},
     {STP_LOG_CHANNELS, COMM, "INIT", 21, 32, "%u coll channels, %u collnet channels, %u nvls channels, %u p2p channels, %u p2p channels per peer", "?channels", "$1 of collectives, $3 of NVLS, $4 point to point, $5 a peer"},
     {STP_LOG_CHANNELS, COMM, "INIT", 18, 20, "%u coll channels, %0%u nvls channels, %u p2p channels, %u p2p channels per peer", "?channels", "$1 of collectives, $3 of NVLS, $4 point to point, $5 a peer"},
-    {STP_LOG_SAID, COMM, "INIT", 21, 32, "Channel %u%~: %u[%s] -> %u[%s]%~via %l", "?transport", "$4/"},
+    {STP_LOG_SAID, COMM, "INIT", 21, 32, "Channel %u%~: %u[%s] -> %u[%s]%~via %t", "?transport", "$4/"},
     {STP_LOG_SAID, COMM, "INIT", 21, 32, "Channel 00/%u : %u %l", "ring of channel 0", "$2 $3"},
     {STP_LOG_SAID, COMM, "INIT", 24, 32, "Connected all rings, use ring PXN %u GDR %u", "?rings", "PXN $1?, GPUDirect RDMA $2?"},
     {STP_LOG_SAID, COMM, "INIT", 24, 26, "Check P2P Type intraNodeP2pSupport %u", "direct access in a node", "$1?"},
@@ -107,8 +112,8 @@ static const char *log_skip_blanks(const char *s, const char *end)
     return s;
 }
 
-/* The end of the word, number or nothing at 's' that '*kind' means; NULL if
- * there is none. */
+/* The end of the word, number, transport or nothing at 's' that '*kind' means;
+ * NULL if there is none. */
 static const char *log_skip_value(const char *kind, const char *s,
                                   const char *end)
 {
@@ -116,6 +121,12 @@ static const char *log_skip_value(const char *kind, const char *s,
 
     if (*kind == '0' || *kind == 'l')
         return *kind == 'l' ? end : s;
+    if (*kind == 't') {
+        while (s < end && (isalnum((unsigned char)*s) ||
+                           (*s != '\0' && strchr("/ ()_-", *s) != NULL)))
+            s++;
+        return s == end ? s : NULL;
+    }
     if (*kind != 'u')
         while (s < end && *s != ' ' && *s != '\t' && *s != kind[1])
             s++;
@@ -368,17 +379,36 @@ static bool log_add_shapes(struct stp_job_log *log)
 
 /* ---- the log ---- */
 
+/* Takes the colours of terminals out of a text; returns what is left of its
+ * length. */
+static size_t log_strip_colours(char *text, size_t len)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '\x1b' && i + 1 < len && text[i + 1] == '[') {
+            for (i += 2; i < len && text[i] != '\n' && text[i] < '@';)
+                i++;
+            if (i == len || text[i] != '\n')
+                continue;
+        }
+        text[n++] = text[i];
+    }
+    return n;
+}
+
 enum stp_status stp_job_log_read(char *text, size_t len,
                                  struct stp_job_log *log_ret,
                                  struct stp_error *err)
 {
     struct stp_job_log log = {.text = NULL};
+    const char *const end = text + log_strip_colours(text, len);
     const char *s = text, *line;
     unsigned number = 0;
     bool has_room = true;
     size_t n;
 
-    while (has_room && (line = stp_next_line(&s, text + len, &n)) != NULL)
+    while (has_room && (line = stp_next_line(&s, end, &n)) != NULL)
         has_room = log_read_line(&log, ++number, line, n);
     if (log.n_facts > 0)
         qsort(log.facts, log.n_facts, sizeof(*log.facts), log_compare);

@@ -34,6 +34,7 @@ enum stp_log_key {
     STP_LOG_ASKED,      /* collective, bytes */
     STP_LOG_BEST,       /* both, algorithm, protocol, kernel, channels */
     STP_LOG_WARNING,    /* text */
+    STP_LOG_FAILURE,    /* text of others */
 };
 
 enum stp_log_scope {
@@ -44,9 +45,9 @@ enum stp_log_scope {
 };
 
 /* A line that NCCL logs.  In 'line' blanks stand for any number of them; %w is
- * a word, up to what follows it there; %u a number, %l the rest of the line, %*
- * as little as fits, %0 nothing: each is a value of the fact.  %~ is as little
- * as fits, %s a word, which are none. */
+ * a word, up to what follows it there; %u a number, %l the rest of the line, %t
+ * if it may be a transport, %* as little as fits, %0 nothing: each is a value
+ * of the fact.  %~ is as little as fits, %s a word, which are none. */
 struct stp_log_row {
     enum stp_log_key key;
     enum stp_log_scope scope;

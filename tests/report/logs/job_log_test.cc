@@ -192,11 +192,19 @@ TEST(JobLog, JoinsWhatNccl2_31AskedAndAnswered)
                 ElementsAre());
 }
 
+TEST(JobLog, LeavesColoursOut)
+{
+    EXPECT_THAT(Says({"\x1b[1;32mcudaDriverVersion 13010\x1b[0m",
+                      "Using network IB\x1b["}),
+                ElementsAre("CUDA driver: 13010", "network: IB"));
+}
+
 TEST(JobLog, TakesLinesThatWereTornForNothing)
 {
     EXPECT_THAT(Says({"Channel 00/0 : 0[0] -> n1:10:11 [0] NCCL INFO Channel",
                       "24 coll chann", "Pattern 4, crossNic 0, nChannels ",
-                      "NVLS multicast support is", "AllReduce: 64 Bytes -> "}),
+                      "NVLS multicast support is", "AllReduce: 64 Bytes -> ",
+                      "Channel 00/0 : 0[0] -> 1[1] via SHM/dirn1:10:11 [0] x"}),
                 ElementsAre());
     EXPECT_EQ("", Print("rank 0 of 8\nNCCL INF", true));
 }
