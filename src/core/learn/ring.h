@@ -10,6 +10,7 @@
 enum { STP_RING_SIZE = 1024 }; /* a power of two */
 
 enum stp_note_kind {
+    STP_NOTE_NONE,
     STP_NOTE_SET,    /* 'arm' of 'key' is in force from 'call' on */
     STP_NOTE_TRIAL,  /* 'arm' of 'key', or of all keys, takes turns with the
                         incumbent from 'call' on, in 'n_blocks' blocks */

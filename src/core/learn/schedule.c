@@ -77,7 +77,7 @@ static bool schedule_is_hopeless(const struct stp_schedule_rules *rules,
                                  const struct stp_evidence *e)
 {
     const double n = (double)e->n_blocks;
-    const double behind = rules->min_gain - e->log_gain;
+    const double behind = rules->bandit.min_gain - e->log_gain;
 
     return e->n_nodes == rules->of.n_nodes && e->n_ranks == rules->of.n_ranks &&
            e->n_blocks >= SURE_BLOCKS && behind > 0 &&
@@ -98,9 +98,9 @@ enum stp_status stp_schedule_open(const struct stp_schedule_rules *rules,
         return stp_nomem(err);
     }
     s->rules = *rules;
-    if (rules->n_arms == 0) {
-        memcpy(s->rules.arms, all_arms, sizeof(all_arms));
-        s->rules.n_arms = sizeof(all_arms) / sizeof(all_arms[0]);
+    if (rules->bandit.n_arms == 0) {
+        memcpy(s->rules.bandit.arms, all_arms, sizeof(all_arms));
+        s->rules.bandit.n_arms = sizeof(all_arms) / sizeof(all_arms[0]);
     }
     for (; e != NULL && e < rules->evidence.all + rules->evidence.n; e++)
         if (schedule_is_hopeless(rules, e))
@@ -128,10 +128,10 @@ static uint64_t schedule_hash_arm(uint64_t hash,
 
 uint64_t stp_schedule_hash(const struct stp_schedule *schedule)
 {
-    const struct stp_schedule_rules *r = &schedule->rules;
+    const struct stp_bandit_rules *r = &schedule->rules.bandit;
     uint64_t hash = stp_hash(r->seed, r->n_passes);
 
-    hash = stp_hash(hash, r->n_arms << 1 | r->same_bits);
+    hash = stp_hash(hash, r->n_arms << 1 | schedule->rules.same_bits);
     for (size_t i = 0; i < r->n_arms; i++)
         hash = schedule_hash_arm(hash, &r->arms[i]);
     for (size_t i = 0; i < schedule->n_outs; i++) {
@@ -145,17 +145,16 @@ uint64_t stp_schedule_hash(const struct stp_schedule *schedule)
 
 /* ---- arms ---- */
 
-size_t stp_schedule_arms(const struct stp_schedule *schedule,
-                         const struct stp_bandit_arm **arms_ret)
+const struct stp_bandit_rules *
+stp_schedule_get_rules(const struct stp_schedule *schedule)
 {
-    *arms_ret = schedule->rules.arms;
-    return schedule->rules.n_arms;
+    return &schedule->rules.bandit;
 }
 
 bool stp_schedule_tries(const struct stp_schedule *schedule, int coll,
                         uint64_t n_bytes, unsigned arm)
 {
-    const struct stp_bandit_arm *a = &schedule->rules.arms[arm - 1];
+    const struct stp_bandit_arm *a = &schedule->rules.bandit.arms[arm - 1];
 
     if ((schedule->rules.same_bits && stp_coll_reduces(coll)) ||
         (a->algo == NCCL_ALGO_TREE && coll != ncclFuncAllReduce) ||
@@ -175,10 +174,10 @@ bool stp_schedule_tries(const struct stp_schedule *schedule, int coll,
 /* The arm that a key tries next; 0: it has tried all. */
 static unsigned schedule_next_arm(struct stp_schedule *s, unsigned key)
 {
-    const unsigned n_arms = (unsigned)s->rules.n_arms;
+    const unsigned n_arms = (unsigned)s->rules.bandit.n_arms;
     unsigned *n = &s->keys[key].n_tried;
 
-    for (; *n < n_arms * s->rules.n_passes; ++*n)
+    for (; *n < n_arms * s->rules.bandit.n_passes; ++*n)
         if ((s->keys[key].allowed >> *n % n_arms & 1) != 0 &&
             stp_schedule_tries(s, s->keys[key].coll, s->keys[key].n_bytes,
                                *n % n_arms + 1))
@@ -208,7 +207,7 @@ static void schedule_find_later(struct stp_schedule *s)
         s->find_wait *= 2;
 }
 
-static enum stp_schedule_news schedule_find(struct stp_schedule *s)
+static enum stp_note_kind schedule_find(struct stp_schedule *s)
 {
     uint8_t calls[N_CALLS];
     const size_t n = schedule_copy(s, calls);
@@ -217,7 +216,7 @@ static enum stp_schedule_news schedule_find(struct stp_schedule *s)
 
     if (p == 0) {
         schedule_find_later(s);
-        return STP_SCHEDULE_NONE;
+        return STP_NOTE_NONE;
     }
     if (samples < STP_SCHEDULE_SAMPLES)
         samples = STP_SCHEDULE_SAMPLES;
@@ -226,12 +225,12 @@ static enum stp_schedule_news schedule_find(struct stp_schedule *s)
         .sequence = (unsigned)p};
     s->phase = WAIT;
     s->at = s->n_calls + samples + LATE_CALLS;
-    return STP_SCHEDULE_FOUND;
+    return STP_NOTE_WINDOW;
 }
 
 /* ---- rounds ---- */
 
-static enum stp_schedule_news schedule_lay_out(struct stp_schedule *s)
+static enum stp_note_kind schedule_lay_out(struct stp_schedule *s)
 {
     struct stp_schedule_round *r = &s->round;
     const unsigned first = s->next_key;
@@ -241,7 +240,7 @@ static enum stp_schedule_news schedule_lay_out(struct stp_schedule *s)
 
     if (!stp_sequence_holds(last - r->sequence, 2 * r->sequence, r->sequence)) {
         schedule_find_later(s);
-        return STP_SCHEDULE_NONE;
+        return STP_NOTE_NONE;
     }
     r->n = 0;
     for (unsigned i = 0; i < s->n_keys && r->n < STP_SCHEDULE_MATES; i++) {
@@ -256,20 +255,21 @@ static enum stp_schedule_news schedule_lay_out(struct stp_schedule *s)
         r->mates[r->n].arm = arm;
         /* 0, 1, 2 and 4 can be told apart in any 6 of the 8 blocks */
         r->mates[r->n].pattern =
-            (1U << r->n >> 1 ^ (unsigned)s->rules.seed) % STP_TRIAL_BLOCKS;
+            (1U << r->n >> 1 ^ (unsigned)s->rules.bandit.seed) %
+            STP_TRIAL_BLOCKS;
         r->n++;
         s->next_key = key + 1;
     }
     if (r->n == 0) {
         s->phase = OVER;
-        return STP_SCHEDULE_ENDED;
+        return STP_NOTE_ENDED;
     }
     r->first_call = s->n_calls + STP_TRIAL_LEAD;
     s->phase = ROUND;
     s->at = r->first_call;
     s->window = s->n_broken = 0;
     s->is_broken = false;
-    return STP_SCHEDULE_ROUND;
+    return STP_NOTE_TRIAL;
 }
 
 /* Goes to the next window, or ends the round. */
@@ -333,7 +333,7 @@ struct stp_schedule_turn stp_schedule_call(struct stp_schedule *schedule,
         if (!s->is_broken && s->window > 0 &&
             s->calls[before % N_CALLS] != key) {
             s->is_broken = true;
-            turn.news = STP_SCHEDULE_BROKE;
+            turn.news = STP_NOTE_BROKE;
         }
     }
     s->calls[s->n_calls++ % N_CALLS] = (uint8_t)key;

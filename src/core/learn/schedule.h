@@ -31,6 +31,7 @@
 
 #include "core/learn/bandit.h"
 #include "core/learn/evidence.h"
+#include "core/learn/ring.h"
 
 enum {
     STP_SCHEDULE_MATES = 4,     /* keys of a round, at most */
@@ -39,13 +40,11 @@ enum {
 };
 
 struct stp_schedule_rules {
-    uint64_t seed;       /* of the order of blocks and keys */
-    unsigned n_passes;   /* trials of an arm of a key: 1 or more */
-    double min_gain;     /* as of a bandit */
+    struct stp_bandit_rules bandit; /* seed, n_passes (1 or more), min_gain and
+                                       arms: without any, ring and tree, each
+                                       with all protocols */
     bool same_bits;      /* nothing is tried for collectives that reduce */
     struct stp_shape of; /* the communicator's */
-    struct stp_bandit_arm arms[STP_BANDIT_ARMS - 1]; /* of every key */
-    size_t n_arms; /* 0: ring and tree, each with all protocols */
     /* By earlier runs: arms that gain nothing beyond doubt are not tried. Read
      * by stp_schedule_open() alone. */
     struct stp_evidence_list evidence;
@@ -64,27 +63,20 @@ void stp_schedule_close(struct stp_schedule *schedule); /* NULL is allowed */
  * run the same arms in the same calls. */
 uint64_t stp_schedule_hash(const struct stp_schedule *schedule);
 
-/* The arms by their numbers less 1, in any thread. */
-size_t stp_schedule_arms(const struct stp_schedule *schedule,
-                         const struct stp_bandit_arm **arms_ret);
+/* The rules with their arms, by their numbers less 1, in any thread. */
+const struct stp_bandit_rules *
+stp_schedule_get_rules(const struct stp_schedule *schedule);
 
 /* Whether an arm, from 1, is to be tried for such messages; in any thread. */
 bool stp_schedule_tries(const struct stp_schedule *schedule, int coll,
                         uint64_t n_bytes, unsigned arm);
 
-enum stp_schedule_news {
-    STP_SCHEDULE_NONE,
-    STP_SCHEDULE_FOUND, /* a sequence: windows have n_calls */
-    STP_SCHEDULE_ROUND, /* one begins with call first_call */
-    STP_SCHEDULE_BROKE, /* this call broke the sequence of the block */
-    STP_SCHEDULE_ENDED, /* all that was to be tried was */
-};
-
 /* A call, and the news that the schedule has with it. */
 struct stp_schedule_turn {
     unsigned arm;  /* its number; 0: what runs anyway */
     bool is_timed; /* a window begins with it, or the last one ended before */
-    enum stp_schedule_news news;
+    enum stp_note_kind news; /* STP_NOTE_NONE, or what an observer is to note:
+                                WINDOW, TRIAL of a round, BROKE or ENDED */
 };
 
 /* Counts the next call, of key 'key': keys are numbered as they appear, and

@@ -170,12 +170,11 @@ static struct stp_bandit_arm follower_find_arm(struct stp_follower *f,
 static uint32_t follower_find_allowed(const struct stp_follower *f,
                                       const struct stp_cost_view *view)
 {
-    const struct stp_bandit_arm *arms;
-    const size_t n = stp_schedule_arms(f->schedule, &arms);
+    const struct stp_bandit_rules *rules = stp_schedule_get_rules(f->schedule);
     uint32_t allowed = 0;
 
-    for (size_t i = 0; i < n; i++)
-        if (follower_allows(view, &arms[i]))
+    for (size_t i = 0; i < rules->n_arms; i++)
+        if (follower_allows(view, &rules->arms[i]))
             allowed |= UINT32_C(1) << i;
     return allowed;
 }
@@ -186,7 +185,6 @@ follower_follow_schedule(struct stp_follower *f, const struct stp_query *query,
                          const struct stp_cost_view *view)
 {
     struct stp_observed_call call = {.policy_arm.algo = -1};
-    const struct stp_bandit_arm *arms;
     struct stp_schedule_turn turn;
 
     call.key =
@@ -196,14 +194,14 @@ follower_follow_schedule(struct stp_follower *f, const struct stp_query *query,
     call.index = turn.arm;
     call.is_timed = turn.is_timed;
     if (f->learns) {
-        if (turn.news != STP_SCHEDULE_NONE)
+        if (turn.news != STP_NOTE_NONE)
             stp_observer_heard(f->observer, turn.news, f->n_calls);
         follower_observe(f, &call, query, view);
     }
     f->n_calls++;
-    stp_schedule_arms(f->schedule, &arms);
-    return turn.arm != 0 ? arms[turn.arm - 1]
-                         : (struct stp_bandit_arm){.algo = -1};
+    return turn.arm != 0
+               ? stp_schedule_get_rules(f->schedule)->arms[turn.arm - 1]
+               : (struct stp_bandit_arm){.algo = -1};
 }
 
 bool stp_follower_choose(struct stp_follower *follower,

@@ -170,19 +170,13 @@ void stp_observer_began(struct stp_observer *observer,
     stp_ring_put(observer->began, &note);
 }
 
-void stp_observer_heard(struct stp_observer *observer,
-                        enum stp_schedule_news news, uint64_t call)
+void stp_observer_heard(struct stp_observer *observer, enum stp_note_kind kind,
+                        uint64_t call)
 {
-    static const enum stp_note_kind kinds[] = {
-        [STP_SCHEDULE_FOUND] = STP_NOTE_WINDOW,
-        [STP_SCHEDULE_ROUND] = STP_NOTE_TRIAL,
-        [STP_SCHEDULE_BROKE] = STP_NOTE_BROKE,
-        [STP_SCHEDULE_ENDED] = STP_NOTE_ENDED,
-    };
     const struct stp_schedule_round *round =
         stp_schedule_get_round(observer->schedule);
-    const bool is_round = news == STP_SCHEDULE_ROUND;
-    struct stp_note note = {.kind = (uint8_t)kinds[news],
+    const bool is_round = kind == STP_NOTE_TRIAL;
+    struct stp_note note = {.kind = (uint8_t)kind,
                             .n_blocks = STP_TRIAL_BLOCKS,
                             .sequence = (uint16_t)round->sequence,
                             .n_calls = round->n_calls,
@@ -447,14 +441,8 @@ struct stp_observer *stp_observer_new(const struct stp_learner_rules *rules,
     o->agreement = agreement;
     o->schedule = schedule;
     o->rules = *rules;
-    if (schedule != NULL) {
-        const struct stp_bandit_arm *arms;
-
-        o->rules.bandit.n_arms = stp_schedule_arms(schedule, &arms);
-        memcpy(o->rules.bandit.arms, arms,
-               o->rules.bandit.n_arms * sizeof(*arms));
-        o->rules.bandit.prune = 0;
-    }
+    if (schedule != NULL)
+        o->rules.bandit = *stp_schedule_get_rules(schedule);
     o->history = stp_history_new();
     o->began = stp_ring_new();
     o->times = stp_ring_new();

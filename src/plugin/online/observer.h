@@ -42,8 +42,8 @@ void stp_observer_began(struct stp_observer *observer,
                         unsigned window_calls);
 
 /* Tells the observer what the schedule says with call number 'call'. */
-void stp_observer_heard(struct stp_observer *observer,
-                        enum stp_schedule_news news, uint64_t call);
+void stp_observer_heard(struct stp_observer *observer, enum stp_note_kind kind,
+                        uint64_t call);
 
 /* Whether all calls are to be timed. */
 bool stp_observer_is_sampling(const struct stp_observer *observer);

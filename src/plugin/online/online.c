@@ -302,25 +302,21 @@ static void online_read_evidence(struct stp_backend *b)
 }
 
 /* Whether a communicator of several hosts tries arms by a schedule, and how. */
-static bool online_plan_schedule(struct stp_backend *b,
+static bool online_plan_schedule(const struct stp_backend *b,
                                  const struct stp_plugin_settings *settings,
                                  struct stp_schedule_rules *ret)
 {
-    const struct stp_bandit_rules *rules = &b->set.rules.bandit;
-
     if (b->info.shape.n_nodes == 1 || b->info.comm_id == 0 ||
         b->set.is_frozen || b->profile == NULL ||
         settings->agree != STP_AGREE_STORE ||
         b->set.rules.objective == STP_LEARN_FILE)
         return false;
-    b->set.rules.bandit.n_passes = b->set.is_thorough ? THOROUGH_PASSES : 1;
-    *ret = (struct stp_schedule_rules){.seed = b->info.comm_id,
-                                       .n_passes = rules->n_passes,
-                                       .min_gain = rules->min_gain,
+    *ret = (struct stp_schedule_rules){.bandit = b->set.rules.bandit,
                                        .of = b->info.shape,
-                                       .n_arms = rules->n_arms,
                                        .evidence = b->evidence};
-    memcpy(ret->arms, rules->arms, rules->n_arms * sizeof(rules->arms[0]));
+    ret->bandit.seed = b->info.comm_id;
+    ret->bandit.n_passes = b->set.is_thorough ? THOROUGH_PASSES : 1;
+    ret->bandit.prune = 0; /* by no time of NCCL's cost table */
     return true;
 }
 

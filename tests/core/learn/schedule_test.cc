@@ -34,9 +34,9 @@ stp_schedule_rules Rules(unsigned n_passes = 1)
 {
     stp_schedule_rules rules{};
 
-    rules.seed = 7;
-    rules.n_passes = n_passes;
-    rules.min_gain = 0.002;
+    rules.bandit.seed = 7;
+    rules.bandit.n_passes = n_passes;
+    rules.bandit.min_gain = 0.002;
     rules.of = {16, 2, nullptr};
     return rules;
 }
@@ -76,9 +76,9 @@ class Rank
             stp_schedule_call(schedule_.get(), key->second, m.coll, m.n_bytes,
                               is_new ? m.allowed : 0);
 
-        if (turn.news == STP_SCHEDULE_ROUND)
+        if (turn.news == STP_NOTE_TRIAL)
             rounds_.push_back(*stp_schedule_get_round(schedule_.get()));
-        if (turn.news != STP_SCHEDULE_NONE)
+        if (turn.news != STP_NOTE_NONE)
             news_.push_back(turn.news);
         if (turn.arm != 0)
             tried_.insert({message, turn.arm});
@@ -103,7 +103,7 @@ class Rank
         return arms;
     }
 
-    size_t CountNews(stp_schedule_news news) const
+    size_t CountNews(stp_note_kind news) const
     {
         return size_t(std::count(news_.begin(), news_.end(), news));
     }
@@ -115,7 +115,7 @@ class Rank
 
     std::map<size_t, unsigned> keys_;
     std::vector<stp_schedule_round> rounds_;
-    std::vector<stp_schedule_news> news_;
+    std::vector<stp_note_kind> news_;
     std::set<std::pair<size_t, unsigned>> tried_;
     uint64_t n_calls_ = 0;
     std::unique_ptr<stp_schedule, Close> schedule_;
@@ -170,17 +170,17 @@ TEST(Schedule, TheHashCoversAllThatDecides)
         {ncclFuncAllReduce, {0, 1 << 20}, 2, 16, {1, 0, 0}, 8, -.1, .0001},
     };
     const std::vector<std::function<void(stp_schedule_rules &)>> changes = {
-        [](auto &rules) { rules.seed++; },
-        [](auto &rules) { rules.n_passes++; },
+        [](auto &rules) { rules.bandit.seed++; },
+        [](auto &rules) { rules.bandit.n_passes++; },
         [](auto &rules) { rules.same_bits = true; },
         [](auto &rules) {
-            rules.arms[rules.n_arms++] = {1, 2, 0};
+            rules.bandit.arms[rules.bandit.n_arms++] = {1, 2, 0};
         },
         [](auto &rules) {
-            rules.arms[rules.n_arms++] = {1, 2, 4};
+            rules.bandit.arms[rules.bandit.n_arms++] = {1, 2, 4};
         },
         [](auto &rules) {
-            rules.arms[rules.n_arms++] = {1, 1, 4};
+            rules.bandit.arms[rules.bandit.n_arms++] = {1, 1, 4};
         },
     };
     std::set<uint64_t> hashes = {Rank(Rules()).hash()};
@@ -227,8 +227,8 @@ TEST(Schedule, EachKeyTriesEachArmInHalfOfTheWindowsOfARound)
     EXPECT_THAT(rank.ArmsOf(0), ElementsAre(1, 2, 3, 4, 5, 6));
     EXPECT_THAT(rank.ArmsOf(4), ElementsAre(2, 3, 5, 6)); // LL is no choice
     EXPECT_THAT(rank.ArmsOf(2), ElementsAre(5, 6));       // nor are trees
-    EXPECT_EQ(1u, rank.CountNews(STP_SCHEDULE_ENDED));
-    EXPECT_EQ(0u, rank.CountNews(STP_SCHEDULE_BROKE));
+    EXPECT_EQ(1u, rank.CountNews(STP_NOTE_ENDED));
+    EXPECT_EQ(0u, rank.CountNews(STP_NOTE_BROKE));
 }
 
 // Over the 8 blocks no key's turns look like another's.
@@ -349,9 +349,9 @@ TEST(Schedule, LeavesOutWhatIsHopelessOrNotAllowed)
          all, rings},
         {"the user's arms",
          [](auto &rules, auto &) {
-             rules.arms[0] = {NCCL_ALGO_NVLS, NCCL_PROTO_SIMPLE, 0};
-             rules.arms[1] = {NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 4};
-             rules.n_arms = 2;
+             rules.bandit.arms[0] = {NCCL_ALGO_NVLS, NCCL_PROTO_SIMPLE, 0};
+             rules.bandit.arms[1] = {NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 4};
+             rules.bandit.n_arms = 2;
          },
          {1, 2},
          {1}},
@@ -409,9 +409,9 @@ TEST(Schedule, ACallTooManyBreaksABlock)
     rank.Play(kStep, 50); // into the second block
     rank.Call(1);
     rank.Play(kStep, kLong);
-    EXPECT_EQ(1u, rank.CountNews(STP_SCHEDULE_BROKE));
+    EXPECT_EQ(1u, rank.CountNews(STP_NOTE_BROKE));
     EXPECT_LT(first + 4 * 35, first + 50 * 7);
-    EXPECT_EQ(1u, rank.CountNews(STP_SCHEDULE_FOUND));
+    EXPECT_EQ(1u, rank.CountNews(STP_NOTE_WINDOW));
     EXPECT_THAT(rank.ArmsOf(0), ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
@@ -435,8 +435,8 @@ TEST(Schedule, ARoundThatWasBrokenIsMadeAgain)
     for (unsigned i = 0; i < rank.rounds_[0].n; i++)
         EXPECT_EQ(2u, (n_rounds[{rank.rounds_[0].mates[i].key,
                                  rank.rounds_[0].mates[i].arm}]));
-    EXPECT_EQ(2u, rank.CountNews(STP_SCHEDULE_FOUND));
-    EXPECT_EQ(1u, rank.CountNews(STP_SCHEDULE_ENDED));
+    EXPECT_EQ(2u, rank.CountNews(STP_NOTE_WINDOW));
+    EXPECT_EQ(1u, rank.CountNews(STP_NOTE_ENDED));
 }
 
 } // namespace
