@@ -228,7 +228,7 @@ const struct stp_gone *stp_next_gone_setting(const struct stp_gone *last)
         {"STEPTUNE_CONSTANTS_FILE",
          "NCCL keeps its own constants, expected a policy "
          "(NCCL_TUNER_CONFIG_FILE) instead"},
-        {"STEPTUNE_AGREE_LEAD", "hosts do not learn together"},
+        {"STEPTUNE_AGREE_LEAD", "hosts say nothing while a job runs"},
         {"STEPTUNE_AGREE_PASSWORD", "neither store of hosts has passwords"},
         {"STEPTUNE_PRUNE", constant},
         {"STEPTUNE_RETEST", constant},

@@ -425,7 +425,7 @@ TEST_F(Settings, NamesWhatIsSetAndNoLongerReadInOrder)
     const stp_gone *lead = stp_next_gone_setting(nullptr);
     ASSERT_NE(nullptr, lead);
     EXPECT_STREQ("STEPTUNE_AGREE_LEAD", lead->name);
-    EXPECT_STREQ("hosts do not learn together", lead->instead);
+    EXPECT_STREQ("hosts say nothing while a job runs", lead->instead);
     const stp_gone *seed = stp_next_gone_setting(lead);
     ASSERT_NE(nullptr, seed);
     EXPECT_STREQ("STEPTUNE_SEED", seed->name);

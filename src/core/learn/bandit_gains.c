@@ -15,7 +15,8 @@ enum {
 
 /* Standard deviations of a spread, or of a gain. */
 static const double disturbed = 5;
-static const double least_noise = 0.0005; /* of a block; a clock's own */
+static const double quartile = 1.15 * 1.414; /* that 3 of 4 spreads are below */
+static const double least_noise = 0.0005;    /* of a block; a clock's own */
 
 /* The difference of two windows varies by the root of 2 more than the gain of a
  * block, which is the mean of two such differences. */
@@ -33,6 +34,10 @@ void stp_bandit_add_spreads(struct stp_bandit *bandit,
     n = bandit->n_spreads < STP_SPREADS ? bandit->n_spreads : STP_SPREADS;
     memcpy(sizes, bandit->spreads, n * sizeof(sizes[0]));
     bandit->noise = fmax(least_noise, stp_robust_stddev(sizes, n) / sqrt(2));
+    /* A schedule cannot choose windows that a job's rhythm divides: one in four
+     * may hold a pause more than the others. */
+    if (bandit->rules.n_passes > 0)
+        bandit->noise = fmax(bandit->noise, sizes[3 * n / 4] / quartile);
     if (n < N_SURE && bandit->noise > bandit->first_noise)
         bandit->noise = bandit->first_noise;
 }

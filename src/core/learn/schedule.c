@@ -13,7 +13,9 @@ enum {
     FIND_CALLS = 64, /* before the first search, and to repeat in */
     FIND_MAX = 1 << 30,
     LEAST_WINDOW = 32,
-    LATE_CALLS = 1024, /* by which times of samples may be late */
+    ROUND_WINDOW = 120,  /* that many rhythms divide, where the sequence does */
+    SHORT_SEQUENCE = 12, /* calls: the job's rhythm may be longer */
+    LATE_CALLS = 1024,   /* by which times of samples may be late */
     WHOLE_BLOCKS = STP_TRIAL_BLOCKS / 2, /* of a round that counts, at least */
     SURE_BLOCKS = 8, /* of evidence, before it rules an arm out */
     /* LL sends a flag with each 4 bytes, and LL128 with each 120. */
@@ -221,7 +223,9 @@ static enum stp_note_kind schedule_find(struct stp_schedule *s)
     if (samples < STP_SCHEDULE_SAMPLES)
         samples = STP_SCHEDULE_SAMPLES;
     s->round = (struct stp_schedule_round){
-        .n_calls = (unsigned)((LEAST_WINDOW + p - 1) / p * p),
+        .n_calls = p <= SHORT_SEQUENCE && ROUND_WINDOW % p == 0
+                       ? ROUND_WINDOW
+                       : (unsigned)((LEAST_WINDOW + p - 1) / p * p),
         .sequence = (unsigned)p};
     s->phase = WAIT;
     s->at = s->n_calls + samples + LATE_CALLS;

@@ -12,9 +12,10 @@
  * (trial.h): all change arms together within a block, and in patterns from
  * block to block that are orthogonal, so that their gains can be told apart
  * (windows.h).  A window is the least multiple of the sequence of at least 32
- * calls.  A round in whose blocks the calls often broke the sequence is made
- * again, after another search.  When each key has tried each arm, in as many
- * passes as the rules say, the schedule is through for good.
+ * calls, and 120 where a short sequence may hide a longer rhythm.  A round in
+ * whose blocks the calls often broke the sequence is made again, after another
+ * search.  When each key has tried each arm, in as many passes as the rules
+ * say, the schedule is through for good.
  *
  * NCCL's times of arms, its cost table, decide nothing: they have parts that a
  * rank sees for itself (NCCL_NET_OVERHEAD, NCCL_NTHREADS, early versions the

@@ -19,8 +19,8 @@ enum {
 static const double window_cost_us = 500;
 
 /* A block of trials that share it is left out where two windows that ran alike
- * differ by so many medians, and by this logarithm. */
-static const double disturbed_spreads = 6;
+ * differ by so many times the upper quartile, and by this logarithm. */
+static const double disturbed_spreads = 4;
 static const double least_spread = 0.01;
 
 struct pending {
@@ -174,6 +174,7 @@ static bool shared_read(const struct stp_windows *windows, uint64_t too_late,
     double us[STP_BLOCK_WINDOWS], sorted[STP_TRIAL_BLOCKS];
     struct stp_summary all;
     unsigned n = 0;
+    double most;
 
     for (unsigned b = 0; b < p->trial.n_blocks; b++) {
         if (block_read(p, b, us)) {
@@ -187,10 +188,10 @@ static bool shared_read(const struct stp_windows *windows, uint64_t too_late,
     if (s->n_blocks == 0)
         return true;
     memcpy(sorted, s->spreads, sizeof(sorted));
-    stp_summarise(sorted, s->n_blocks, &all);
+    stp_summarise(sorted, s->n_blocks, &all); /* which sorts */
+    most = fmax(disturbed_spreads * sorted[3 * s->n_blocks / 4], least_spread);
     for (unsigned i = 0; i < s->n_blocks; i++)
-        if (s->spreads[i] <=
-            fmax(disturbed_spreads * all.median, least_spread)) {
+        if (s->spreads[i] <= most) {
             s->blocks[n] = s->blocks[i];
             s->rests[n++] = s->rests[i];
         }
