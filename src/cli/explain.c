@@ -9,14 +9,10 @@
 #include "cli/cli.h"
 #include "core/policy/memory_policy.h"
 #include "core/text.h"
-#include "report/file.h"
-#include "report/results/golden.h"
 #include "report/results/results.h"
 #include "report/table.h"
 
 #define MAX_SIZE 0x1p44
-
-enum { MAX_GOLDEN = 64 << 20 };
 
 struct explain_options {
     struct stp_machine_options machine;
@@ -24,11 +20,10 @@ struct explain_options {
     const char *policy;
     int coll; /* ncclFunc_t; -1: not given */
     uint64_t max_bytes;
-    uint64_t why;       /* bytes; 0: not given */
-    const char *diff;   /* likewise NULL */
-    const char *golden; /* likewise NULL */
-    const char *nccl;   /* likewise */
-    bool update;
+    uint64_t why;     /* bytes; 0: not given */
+    const char *diff; /* likewise NULL */
+    const char *nccl; /* likewise */
+    bool csv;
     bool table;
     struct stp_arguments file; /* an NCCL log, instead of all but json */
 };
@@ -55,7 +50,7 @@ static const struct stp_option explain_table[] = {
              "the plugin changes them, who decided, how long it takes, and "
              "which variables override it"},
     {"nccl", 0, "VERSIONS", stp_option_text, AT(nccl),
-     .needs.without = {"diff", "golden"},
+     .needs.without = {"diff"},
      .help = "NCCL that chooses, such as 2.24, or a range to compare, such as "
              "2.21-2.32 (default: the machine's; without a plugin also where "
              "others choose otherwise)"},
@@ -64,12 +59,11 @@ static const struct stp_option explain_table[] = {
     {"diff", 0, "OTHER", stp_option_text, AT(diff), .needs.without = {"why"},
      .help = "Where another policy, or another plugin's .so, decides "
              "differently; exit status 1 if it does"},
-    {"golden", 0, "FILE", stp_option_text, AT(golden), .path = STP_PATH_WRITE,
+    {"csv", 0, NULL, stp_option_flag, AT(csv),
      .needs.without = {"why", "diff"},
-     .help = "Write the decisions to FILE or, if FILE exists, compare them "
-             "with it; exit status 1 if they differ"},
-    {"update", 0, NULL, stp_option_flag, AT(update), .needs.with = "golden",
-     .help = "Write --golden's FILE again"},
+     .help = "Print every range as CSV, without the policy's lines and "
+             "whatever variables are set: what diff(1) compares with an "
+             "earlier one"},
     {0},
 };
 
@@ -77,6 +71,8 @@ static void explain_check_options(void *options, struct argp_state *state)
 {
     const struct explain_options *o = options;
 
+    if (o->csv && o->machine.json)
+        stp_usage_error(state, "--csv has no effect with --json");
     if (o->diff != NULL && o->plugin == NULL && o->policy == NULL &&
         !stp_has_policy())
         stp_usage_error(state,
@@ -96,13 +92,13 @@ static const struct stp_command_line explain_line = {
         "Prints the decisions of a tuner plugin on a machine, from size to "
         "size, beside what NCCL would have chosen, and the line of the policy "
         "that decided; or with --table the ranges that it leaves to NCCL, too; "
-        "or the output of --why, --diff or --golden. Without a policy it "
+        "or the output of --why or --diff. Without a policy it "
         "prints NCCL's own choices, under the variables that are set here, and "
         "where other versions choose otherwise. With FILE, a log that a "
         "job wrote under NCCL_DEBUG=INFO, it says what NCCL did there.",
 };
 
-/* A run: one of --why, --diff and --golden, or all ranges. */
+/* A run: one of --why, --diff and --csv, or all ranges. */
 struct explain {
     const struct explain_options *o;
     struct stp_explain_options options;
@@ -395,38 +391,6 @@ static enum stp_status explain_diff(struct explain *e)
     return status;
 }
 
-/* Writes the text, or compares it with what is there. */
-static enum stp_status explain_compare_golden(struct explain *e,
-                                              const char *text)
-{
-    const char *path = e->o->golden;
-    struct stp_golden_change change;
-    char *expected;
-    size_t len;
-    enum stp_status status;
-
-    if (e->o->update || access(path, F_OK) != 0) {
-        status = stp_file_save(path, text, strlen(text), e->err);
-        if (status == STP_OK && e->o->machine.json)
-            puts("{\"written\": true}");
-        else if (status == STP_OK)
-            printf("%s: written\n", path);
-        return status;
-    }
-    status = stp_read_file(path, MAX_GOLDEN, &expected, &len, e->err);
-    if (status != STP_OK)
-        return explain_name_file(e, path, status);
-    status = stp_golden_compare(expected, text, &change, e->err);
-    if (status == STP_OK) {
-        e->differs = change.n > 0;
-        status = stp_print_golden_change(&change, path, e->o->machine.json,
-                                         stdout, e->err);
-        stp_golden_change_free(&change);
-    }
-    free(expected);
-    return status;
-}
-
 /* Prints what stands above all ranges. */
 static void explain_print_title(const struct explain *e)
 {
@@ -490,50 +454,35 @@ static enum stp_status explain_print_choices(const struct explain *e,
 /* Explains all ranges: of the plugin, or of NCCL alone. */
 static enum stp_status explain_all(struct explain *e)
 {
-    const bool is_json = e->o->machine.json;
+    const bool is_text = !e->o->machine.json && !e->o->csv;
     const bool has_range = e->o->nccl != NULL && e->last >= 0;
     struct stp_explanation explanation = {.ranges = NULL};
     struct stp_choices set = {.n = 0}, versions = {.n = 0};
-    struct stp_table t = stp_table_result(is_json);
+    struct stp_table all =
+        e->o->csv ? stp_table_begin(STP_TABLE_CSV) : stp_table_result(!is_text);
+    struct stp_table *t = is_text ? NULL : &all;
     enum stp_status status = STP_OK;
 
     if (e->is_alone && !has_range)
         status = explain_variables(e, &set);
-    if (e->last >= 0)
+    if (e->last >= 0 && !e->o->csv)
         STP_THEN(status, explain_versions(e, e->o->coll, e->o->max_bytes, false,
                                           &versions));
     if (set.n == 0 && !has_range)
         STP_THEN(status, stp_explain(&e->options, &explanation, e->err));
-    if (status == STP_OK && !is_json)
+    if (status == STP_OK && is_text)
         explain_print_title(e);
     if (explanation.n_ranges > 0)
-        STP_THEN(status, stp_put_explanation(
-                             &explanation, e->o->policy, e->o->table,
-                             e->is_alone, is_json ? &t : NULL, stdout, e->err));
-    STP_THEN(status,
-             explain_print_choices(e, &set, &versions, is_json ? &t : NULL));
-    if (status == STP_OK && is_json)
-        status = stp_table_end(&t, stdout, e->err);
+        STP_THEN(status,
+                 stp_put_explanation(&explanation, e->o->policy, e->o->table,
+                                     e->is_alone, t, stdout, e->err));
+    STP_THEN(status, explain_print_choices(e, &set, &versions, t));
+    if (status == STP_OK && !is_text)
+        status = stp_table_end(&all, stdout, e->err);
     else
-        stp_table_free(&t);
+        stp_table_free(&all);
     stp_overlay_free(&versions.overlay);
     stp_overlay_free(&set.overlay);
-    stp_explanation_free(&explanation);
-    return status;
-}
-
-/* Makes a golden text of all ranges, and writes or compares it. */
-static enum stp_status explain_golden(struct explain *e)
-{
-    struct stp_explanation explanation;
-    char *text = NULL;
-    enum stp_status status;
-
-    STP_TRY(stp_explain(&e->options, &explanation, e->err));
-    status = stp_golden_text(&explanation, stp_machine_name(e->machine),
-                             e->options.max_bytes, &text, e->err);
-    STP_THEN(status, explain_compare_golden(e, text));
-    free(text);
     stp_explanation_free(&explanation);
     return status;
 }
@@ -575,16 +524,15 @@ static int explain_run(void *user)
                                              .policy = e.policy,
                                              .coll = o->coll,
                                              .max_bytes = o->max_bytes};
-    if (o->diff == NULL && o->golden == NULL)
+    if (o->diff == NULL && !o->csv)
         e.options.variable = getenv;
     status = explain_read_versions(&e);
     if (!e.is_alone)
         STP_THEN(status,
                  stp_set_plugin_environment(e.machine, e.set_policy, &err));
-    STP_THEN(status, o->why != 0         ? explain_why(&e)
-                     : o->diff != NULL   ? explain_diff(&e)
-                     : o->golden != NULL ? explain_golden(&e)
-                                         : explain_all(&e));
+    STP_THEN(status, o->why != 0       ? explain_why(&e)
+                     : o->diff != NULL ? explain_diff(&e)
+                                       : explain_all(&e));
     if (status != STP_OK)
         stp_complain_error(NULL, &err);
     stp_policy_free(e.policy);

@@ -258,8 +258,9 @@ TEST_F(CliEscape, OfArguments)
              "explain --plugin @",
              "explain --policy p.conf --on ./m@ -b 1M -e 1M",
              "explain --policy p.conf --on ./m@ --why 1M",
-             "explain --policy p.conf --on h200x2 -b 1M -e 1M --golden @ "
-             "--update",
+             "explain --plugin none --nccl @",
+             "explain @",
+             "doctor --headers no/@",
              "explain --policy p.conf --on h200x2 --diff @",
              "check @",
              "replay --policy p.conf --trace @",
@@ -295,7 +296,7 @@ TEST_F(CliEscape, OfArguments)
             line.replace(at, 1, "'" + kEscape + "'");
         ExpectHarmless(line);
     }
-    EXPECT_EQ(63u, n_runs_);
+    EXPECT_EQ(65u, n_runs_);
     EXPECT_GE(n_shown_, 50u);
 }
 

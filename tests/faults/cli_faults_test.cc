@@ -315,7 +315,7 @@ const Scenario kScenarios[] = {
     {"verify", POLICY, "verify p.conf --on h200x2 --rounds 2 -b 1M -e 1M -n 2 --proof"},
     {"explain", POLICY, "explain --policy p.conf -e 4K"},
     {"explain_plugin", POLICY, "explain --plugin " STP_PLUGIN " --policy p.conf -e 4K"},
-    {"explain_golden", POLICY, "explain --policy p.conf -e 4K --golden g.csv --update"},
+    {"explain_csv", POLICY, "explain --policy p.conf -e 4K --csv"},
     {"check", POLICY, "check p.conf"},
     {"check_json", POLICY, "check p.conf --json", 200},
     {"check_fix", "printf 'allreduce,0,1M,tree,ll,-1,-1,-1\\nallreduce,0,1K,tree,ll,-1,-1,-1\\n' >p.conf;",

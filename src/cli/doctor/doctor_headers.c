@@ -16,39 +16,36 @@
 
 extern const char stp_nccl_tuner_abi[], stp_nccl_profiler_abi[];
 
-/* An interface, and the structs of its versions that we declare: a version
- * without one has that of the version before. */
+enum { NEWEST = 7 };
+
+/* An interface, and the structs of its versions that we declare. */
+#define STRUCT(type)                                                           \
+    {                                                                          \
+#type, sizeof(type)                                                    \
+    }
 static const struct interface {
-    const char *kind, *macro, *prefix; /* of the symbol */
-    const char *structs[8];
-    size_t sizes[8];
+    const char *name, *kind, *prefix; /* of the symbol */
+    struct {
+        const char *name;
+        size_t size;
+    } structs[NEWEST + 1];
 } interfaces[] = {
-    {"tuner",
+    {"Tuner",
      "TUNER",
      "ncclTunerPlugin_v",
-     {[2] = "ncclTuner_v2_t",
-      "ncclTuner_v3_t",
-      "ncclTuner_v4_t",
-      "ncclTuner_v5_t",
-      "ncclTuner_v6_t",
-      "ncclTuner_v7_t"},
-     {[2] = sizeof(ncclTuner_v2_t),
-      sizeof(ncclTuner_v3_t),
-      sizeof(ncclTuner_v4_t),
-      sizeof(ncclTuner_v5_t),
-      sizeof(ncclTuner_v6_t),
-      sizeof(ncclTuner_v7_t)}},
-    {"profiler",
+     {[2] = STRUCT(ncclTuner_v2_t),
+      STRUCT(ncclTuner_v3_t),
+      STRUCT(ncclTuner_v4_t),
+      STRUCT(ncclTuner_v5_t),
+      STRUCT(ncclTuner_v6_t),
+      STRUCT(ncclTuner_v7_t)}},
+    {"Profiler",
      "PROFILER",
      "ncclProfiler_v",
-     {[4] = "ncclProfiler_v4_t",
-      "ncclProfiler_v5_t",
-      "ncclProfiler_v5_t",
-      "ncclProfiler_v5_t"},
-     {[4] = sizeof(ncclProfiler_v4_t),
-      sizeof(ncclProfiler_v5_t),
-      sizeof(ncclProfiler_v5_t),
-      sizeof(ncclProfiler_v5_t)}},
+     {[4] = STRUCT(ncclProfiler_v4_t),
+      STRUCT(ncclProfiler_v5_t),
+      STRUCT(ncclProfiler_v5_t),
+      STRUCT(ncclProfiler_v5_t)}},
 };
 
 /* The versions whose symbol the library can ask a plugin for, as bits: their
@@ -62,7 +59,8 @@ static unsigned headers_find(const char *library, size_t len,
 
     while ((at = memmem(at, (size_t)(end - at), prefix, n)) != NULL) {
         at += n;
-        if (end - at >= 2 && at[0] >= '1' && at[0] <= '7' && at[1] == '\0')
+        if (end - at >= 2 && at[0] >= '1' && at[0] <= '0' + NEWEST &&
+            at[1] == '\0')
             found |= 1u << (at[0] - '0');
     }
     return found;
@@ -74,25 +72,23 @@ static void headers_put(const struct interface *i, unsigned found, FILE *text,
 {
     int newest = 0;
 
-    for (int v = 1; v < 8; v++) {
+    for (int v = 1; v <= NEWEST; v++) {
         if (!(found >> v & 1))
             continue;
-        fprintf(text, "%-9s v%d  symbol %s%d", i->kind, v, i->prefix, v);
-        if (i->structs[v] == NULL) {
-            fputs("\n", text);
-            continue;
+        fprintf(text, "%s%d", i->prefix, v);
+        if (i->structs[v].name != NULL) {
+            newest = v;
+            fprintf(text, ": a %s of %zu bytes", i->structs[v].name,
+                    i->structs[v].size);
         }
-        newest = v;
-        fprintf(text, ", %s of %zu bytes\n", i->structs[v], i->sizes[v]);
+        fputc('\n', text);
     }
-    if (newest == 0)
-        return;
-    fprintf(header,
-            "\n/* The newest %s interface that it takes. */\n"
-            "#define NCCL_%s_VERSION %d\n#define NCCL_%s_SYMBOL %s%d\n"
-            "typedef %s nccl%c%s_t;\n",
-            i->kind, i->macro, newest, i->macro, i->prefix, newest,
-            i->structs[newest], i->macro[0], i->kind + 1);
+    if (newest > 0)
+        fprintf(header,
+                "\n#define NCCL_%s_VERSION %d\n#define NCCL_%s_SYMBOL %s%d\n"
+                "typedef %s nccl%s_t;\n",
+                i->kind, newest, i->kind, i->prefix, newest,
+                i->structs[newest].name, i->name);
 }
 
 static enum stp_status headers_write(const char *folder, const char *name,
@@ -109,7 +105,11 @@ static enum stp_status headers_write(const char *folder, const char *name,
 int stp_doctor_headers(const struct stp_doctor *d, const char *folder)
 {
     const int fd = open(d->library, O_RDONLY | O_CLOEXEC);
+    const char *abi[] = {stp_nccl_tuner_abi, stp_nccl_profiler_abi};
     char *text = NULL, *header = NULL;
+    static const char *const names[] = {"nccl_plugins.txt", "nccl_plugins.h",
+                                        "nccl_tuner_abi.h",
+                                        "nccl_profiler_abi.h"};
     size_t len;
     struct stp_error err;
     enum stp_status status;
@@ -125,9 +125,9 @@ int stp_doctor_headers(const struct stp_doctor *d, const char *folder)
                             "`steptune doctor` names");
     fprintf(to_text, "NCCL %s, %s\n", d->library_version, d->library);
     fprintf(to_header,
-            "/* The plugin interfaces of NCCL %s. */\n#pragma once\n\n"
-            "#include \"nccl_tuner_abi.h\"\n\n#include "
-            "\"nccl_profiler_abi.h\"\n",
+            "/* The newest plugin interfaces that NCCL %s takes. */\n"
+            "#pragma once\n\n#include \"nccl_tuner_abi.h\"\n\n"
+            "#include \"nccl_profiler_abi.h\"\n",
             d->library_version);
     for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]); i++)
         headers_put(
@@ -143,12 +143,12 @@ int stp_doctor_headers(const struct stp_doctor *d, const char *folder)
                  ? STP_OK
                  : stp_fail(&err, STP_ERR_IO, "cannot make '%.160s': %s",
                             folder, strerror(errno));
-    STP_THEN(status, headers_write(folder, "nccl_plugins.txt", text, &err));
-    STP_THEN(status, headers_write(folder, "nccl_plugins.h", header, &err));
-    STP_THEN(status, headers_write(folder, "nccl_tuner_abi.h",
-                                   stp_nccl_tuner_abi, &err));
-    STP_THEN(status, headers_write(folder, "nccl_profiler_abi.h",
-                                   stp_nccl_profiler_abi, &err));
+    for (size_t i = 0; i < 4; i++)
+        STP_THEN(status, headers_write(folder, names[i],
+                                       i == 0   ? text
+                                       : i == 1 ? header
+                                                : abi[i - 2],
+                                       &err));
     free(text);
     free(header);
     return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);

@@ -9,7 +9,8 @@ static void explanation_put(const struct stp_explained *x, const char *policy,
                             bool alone, struct stp_table *t)
 {
     const char *const heading = alone ? NULL : "<decided by";
-    const bool is_rule = x->decider == STP_DECIDER_RULE;
+    const bool is_rule =
+        x->decider == STP_DECIDER_RULE && t->format != STP_TABLE_CSV;
     char channels[32];
 
     snprintf(channels, sizeof(channels),
@@ -45,19 +46,19 @@ static void explanation_put(const struct stp_explained *x, const char *policy,
 
 enum stp_status stp_put_explanation(const struct stp_explanation *explanation,
                                     const char *policy, bool has_table,
-                                    bool alone, struct stp_table *json,
+                                    bool alone, struct stp_table *whole,
                                     FILE *out, struct stp_error *err)
 {
-    const bool has_all = has_table || json != NULL || alone;
+    const bool has_all = has_table || whole != NULL || alone;
     const size_t n = explanation->n_ranges;
     struct stp_table text = stp_table_begin(STP_TABLE_TEXT);
-    struct stp_table *t = json != NULL ? json : &text;
+    struct stp_table *t = whole != NULL ? whole : &text;
     struct stp_paragraph paragraph;
     size_t n_shown = 0;
     enum stp_status status;
     FILE *fp;
 
-    if (json != NULL) {
+    if (t->format == STP_TABLE_JSON) {
         stp_table_count(t, "sizes_asked", NULL, explanation->n_sizes);
         stp_table_rows(t, "ranges");
     }
@@ -66,7 +67,7 @@ enum stp_status stp_put_explanation(const struct stp_explanation *explanation,
             explanation_put(&explanation->ranges[i], policy, alone, t);
             n_shown++;
         }
-    if (json != NULL)
+    if (whole != NULL)
         return STP_OK;
     status = stp_table_end(t, out, err);
     if (n_shown > 0)

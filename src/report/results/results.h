@@ -151,10 +151,11 @@ void stp_print_versions(const struct stp_choices *choices, FILE *fp);
 /* A row a range: in JSON and with 'has_table' each, else those that the plugin
  * decides, and how many there are.  'policy' is the file's name for the last
  * column, or NULL; NCCL 'alone' has no plugin, and the ranges are its own.
- * Printed, or added to a result in JSON (NULL: text). */
+ * Printed, or added to a result in JSON or CSV, which has no lines of the
+ * policy (NULL: text). */
 enum stp_status stp_put_explanation(const struct stp_explanation *explanation,
                                     const char *policy, bool has_table,
-                                    bool alone, struct stp_table *json,
+                                    bool alone, struct stp_table *whole,
                                     FILE *fp, struct stp_error *err);
 
 /* The ranges in which two plugins or policies decide differently: a row each,
