@@ -615,4 +615,103 @@ TEST(SharedPolicy, ForWhichThereWasNoMemoryIsReadAnew)
     std::filesystem::remove(path);
 }
 
+// ---- schedules ----
+
+// A rank of two hosts.  Its table may show other times than another rank's.
+class Scheduled
+{
+  public:
+    explicit Scheduled(bool is_rank_0, float times = 1)
+    {
+        stp_comm_info info{};
+        stp_schedule_rules rules{};
+
+        info.comm_id = 7;
+        info.shape = {16, 2, nullptr};
+        learner_.bandit = stp_bandit_rules_default(STP_STRATEGY_HALVING);
+        rules.bandit = learner_.bandit;
+        rules.bandit.seed = 7;
+        rules.bandit.n_passes = 1;
+        rules.of = info.shape;
+        status_ = stp_follower_open(&info, nullptr, false, &learner_, &rules,
+                                    &follower_, nullptr);
+        if (status_ == STP_OK)
+            stp_follower_join(follower_, nullptr, is_rank_0, &learner_);
+        for (auto &row : costs_.table)
+            for (float &cost : row)
+                cost = cost < 0 ? cost : cost * times + times;
+    }
+    Scheduled(const Scheduled &) = delete;
+    Scheduled &operator=(const Scheduled &) = delete;
+    ~Scheduled()
+    {
+        if (status_ == STP_OK)
+            stp_follower_close(follower_);
+    }
+
+    // Algorithm and protocol of each of 'n' calls of three messages; -1 where
+    // NCCL decides.
+    std::vector<int> Play(int n)
+    {
+        const stp_cost_view view = costs_.View();
+        std::vector<int> answers(size_t(n), -1);
+
+        for (int i = 0; i < n; i++) {
+            stp_query query{};
+            stp_choice choice{};
+
+            query.coll = i % 3 == 2 ? ncclFuncAllGather : ncclFuncAllReduce;
+            query.n_bytes = i % 3 == 1 ? 1 << 20 : 1 << 16;
+            if (stp_follower_choose(follower_, &query, &view, &choice))
+                answers[size_t(i)] = 3 * choice.algo + choice.proto;
+        }
+        return answers;
+    }
+
+    stp_learner_rules learner_{};
+    bandit_job::Costs costs_;
+    stp_follower *follower_ = nullptr;
+    stp_status status_;
+};
+
+constexpr int kCalls = 40000;
+
+TEST(ScheduledFollower, DecidesAsAllOthersWhateverItsTimesAndPart)
+{
+    Scheduled rank_0(true), other(false, 3);
+    const std::vector<int> answers = rank_0.Play(kCalls);
+
+    EXPECT_NE(nullptr, rank_0.follower_->observer);
+    EXPECT_EQ(nullptr, other.follower_->observer);
+    EXPECT_EQ(answers, other.Play(kCalls));
+    EXPECT_EQ((std::set<int>{-1, 1, 2, 3, 4, 5}), // tree/ll is ruled out
+              std::set<int>(answers.begin(), answers.end()));
+    EXPECT_EQ(-1, answers.back());
+}
+
+// All that decides is allocated before the ranks are compared.
+TEST(ScheduledFollower, WithoutMemoryStepsAsideAtOnceOrDecidesAsAllOthers)
+{
+    Scheduled whole(true);
+    const std::vector<int> answers = whole.Play(kCalls);
+    int n_opened = 0, n_refused = 0;
+
+    for (long n = 1; n < 20; n++) {
+        failing_memory::until_failure = n;
+        Scheduled rank(true);
+        failing_memory::until_failure = 0;
+        if (rank.status_ != STP_OK) {
+            EXPECT_EQ(STP_ERR_NOMEM, rank.status_);
+            n_refused++;
+            continue;
+        }
+        failing_memory::until_failure = 1;
+        EXPECT_EQ(answers, rank.Play(kCalls)) << n;
+        failing_memory::until_failure = 0;
+        n_opened++;
+    }
+    EXPECT_EQ(3, n_refused);
+    EXPECT_EQ(16, n_opened);
+}
+
 } // namespace
