@@ -399,6 +399,7 @@ static void learner_end_scheduled_sample(struct stp_learner *l)
         learner_calls(l) <= l->sample_from + l->n_samples + LATE_CALLS)
         return;
     l->phase = TRY;
+    learner_tell_plan(l);
     if (!stp_history_copy(l->history, l->sample_from, l->n_samples, keys) ||
         !stp_sequence_holds(keys, l->n_samples, l->sequence))
         return;
@@ -406,7 +407,6 @@ static void learner_end_scheduled_sample(struct stp_learner *l)
                            &choice))
         stp_bandit_set_noise(l->bandit, choice.noise);
     learner_tell_headroom(l, keys);
-    learner_tell_plan(l);
 }
 
 /* Finds a window to propose; false if there is none yet, calls do not repeat,
