@@ -63,7 +63,8 @@ static const struct stp_option record_table[] = {
      .help = "Folder in which the folder NAME is made (default "
              "fixtures/machines if there is one, else here)"},
     {"channels", 0, "LIST", stp_option_text, AT(channels),
-     .value = "1,2,4,8,16,24,32", .help = "Channel counts of the sweep"},
+     .value = "1,2,4,8,16,24,32", .needs.without = {"from-log"},
+     .help = "Channel counts of the sweep"},
     {"from-log", 0, "FILE", stp_option_text, AT(log), .path = STP_PATH_READ,
      .help = "Make the machine of what NCCL logged of a job there with "
              "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH,TUNING: its "
@@ -71,7 +72,7 @@ static const struct stp_option record_table[] = {
     {"gpu", 0, "NAME", stp_option_text, AT(gpu), .needs.with = "from-log",
      .help = "The GPU's name, where the log does not tell it"},
     {"no-overlap", 0, NULL, stp_option_flag, AT(no_overlap),
-     .help = "Leave out training iterations"},
+     .needs.without = {"from-log"}, .help = "Leave out training iterations"},
     {"force", 0, NULL, stp_option_flag, AT(force),
      .help = "Replace NAME if it exists; files in it that record does not "
              "write are kept"},
@@ -102,13 +103,18 @@ static void record_check_options(void *options, struct argp_state *state)
 }
 
 static const struct stp_command_line record_line = {
-    .groups =
-        (const struct stp_option_group[]){
-            {.options = record_table},
-            {.options = stp_measure_table, .at = AT(measure)},
-            {.options = stp_machine_table, .at = AT(machine)},
-            {stp_run_table, AT(run), .heading = STP_RUN_HEADING},
-            {0}},
+    .groups = (const struct stp_option_group[]){{.options = record_table},
+                                                {.options = stp_measure_table,
+                                                 .at = AT(measure),
+                                                 .needs.without = {"from-log"}},
+                                                {.options = stp_machine_table,
+                                                 .at = AT(machine),
+                                                 .needs.without = {"from-log"},
+                                                 .of = " on seed stalls "},
+                                                {stp_run_table, AT(run),
+                                                 .heading = STP_RUN_HEADING,
+                                                 .needs.without = {"from-log"}},
+                                                {0}},
     .args_doc = "NAME",
     .arguments = AT(arguments),
     .none = "no name, expected what the machine is to be called",
@@ -425,6 +431,8 @@ static enum stp_status record_read_log(struct record *r, const char *graphs)
                 ? "vendor of the CPU, no "
                 : "");
     r->machine.made_by = made_of_log;
+    snprintf(r->machine.info.machine, sizeof(r->machine.info.machine), "%s",
+             r->o->name);
     stp_job_log_free(&log);
     return status;
 }
