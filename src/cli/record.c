@@ -425,14 +425,14 @@ static enum stp_status record_read_log(struct record *r, const char *graphs)
     STP_THEN(status, stp_log_write_graphs(&log, shape, graphs, &r->err));
     if (status == STP_OK)
         stp_complain(
-            "note: the log has no times, %sand no order of the GPUs in "
-            "channels: NCCL's model gives the times",
+            "note: the log has no %stimes, which NCCL's model gives, and no "
+            "order of the GPUs in channels",
             strcmp(r->machine.info.cpu_vendor, "unknown") == 0
                 ? "vendor of the CPU, no "
                 : "");
     r->machine.made_by = made_of_log;
-    snprintf(r->machine.info.machine, sizeof(r->machine.info.machine), "%s",
-             r->o->name);
+    snprintf(r->machine.info.what, sizeof(r->machine.info.what),
+             "%s, out of an NCCL log", r->o->name);
     stp_job_log_free(&log);
     return status;
 }
