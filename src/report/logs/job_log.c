@@ -63,7 +63,7 @@ const struct stp_log_row stp_log_rows[] = {
     {STP_LOG_SAID, JOB, "NET", 21, 32, "NET/%w : GPU Direct RDMA %w for HCA %u %l", "GPUDirect RDMA", "$2 for devices of $1"},
     {STP_LOG_SAID, JOB, "NET", 21, 32, "NET/OFI %*, disabling GDR", "GPUDirect RDMA", "off: $1"},
     {STP_LOG_SAID, JOB, "NET", 21, 32, "GPU Direct RDMA Disabled for %l", "GPUDirect RDMA", "off for $1"},
-    {STP_LOG_CPU, NONE, "GRAPH", 21, 32, "%~CPU/%s (%u/%u/", NULL, NULL},
+    {STP_LOG_CPU, NONE, "GRAPH", 21, 32, "CPU/%s (%u/%u/", NULL, NULL},
     {STP_LOG_PCI, NONE, "GRAPH", 21, 32, "%~+ PCI[%u] - %l", NULL, NULL},
     {STP_LOG_LINKS, COMM, "GRAPH", 21, 32, "=== System : maxBw %u totalBw %u ===", "?links of a GPU", "$2# GB/s"},
     {STP_LOG_RING_GRAPH, COMM, "GRAPH", 21, 32, "Pattern %04, crossNic %u, nChannels %u, bw %u/%u, type %w/%w, sameChannels %u", "?ring graph", GRAPH_SAYS},
