@@ -59,8 +59,7 @@ static const struct stp_option explain_table[] = {
     {"diff", 0, "OTHER", stp_option_text, AT(diff), .needs.without = {"why"},
      .help = "Where another policy, or another plugin's .so, decides "
              "differently; exit status 1 if it does"},
-    {"csv", 0, NULL, stp_option_flag, AT(csv),
-     .needs.without = {"why", "diff"},
+    {"csv", 0, NULL, stp_option_flag, AT(csv), .needs.without = {"why", "diff"},
      .help = "Print every range as CSV, without the policy's lines and "
              "whatever variables are set: what diff(1) compares with an "
              "earlier one"},
@@ -196,6 +195,7 @@ static enum stp_status explain_variables(const struct explain *e,
     if (n == 0)
         return STP_OK;
     c->has_all = true;
+    c->key = "variables";
     explain_add_case(e, c, "unset")->options.variable = NULL;
     if (n > 1)
         explain_add_case(e, c, "all set");
@@ -363,31 +363,46 @@ static enum stp_status explain_other(struct explain *e,
     return status;
 }
 
+/* Lays what both decide over each other. */
 static enum stp_status explain_diff(struct explain *e)
 {
-    struct stp_explanation first, second = {0};
-    struct stp_differences all = {0};
-    const struct stp_differences_report report = {
-        .differences = &all,
-        .first = explain_is_ours(e) ? e->o->policy : e->o->plugin,
-        .second = e->o->diff,
-        .machine = stp_machine_name(e->machine),
-    };
+    struct stp_choices both = {.n = 2, .key = "differences"};
+    struct stp_table t = stp_table_result(e->o->machine.json);
+    struct stp_explanation explained[2] = {{NULL}, {NULL}};
     enum stp_status status;
 
     if (access(e->o->diff, R_OK) != 0)
         return stp_fail(e->err, STP_ERR_IO,
                         "cannot read '%.160s', expected a policy or a plugin",
                         e->o->diff);
-    STP_TRY(stp_explain(&e->options, &first, e->err));
-    status = explain_other(e, &second);
-    STP_THEN(status, stp_differ(&first, &second, e->machine, &all, e->err));
-    STP_THEN(status, stp_print_differences(&report, e->o->machine.json, stdout,
-                                           e->err));
-    e->differs = all.n_ranges > 0;
-    stp_differences_free(&all);
-    stp_explanation_free(&second);
-    stp_explanation_free(&first);
+    snprintf(both.labels[0], sizeof(both.labels[0]), "%s",
+             explain_is_ours(e) ? e->o->policy : e->o->plugin);
+    snprintf(both.labels[1], sizeof(both.labels[1]), "%s", e->o->diff);
+    status = stp_explain(&e->options, &explained[0], e->err);
+    STP_THEN(status, explain_other(e, &explained[1]));
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
+        if (e->o->coll < 0 || e->o->coll == c)
+            STP_THEN(status,
+                     stp_overlay_add(&both.overlay, c, explained, 2, e->err));
+    if (status == STP_OK && !e->o->machine.json)
+        printf("On %s, at %zu sizes of each collective:\n\n",
+               stp_machine_name(e->machine), explained[0].n_sizes);
+    stp_table_word(&t, "machine", NULL, stp_machine_name(e->machine));
+    stp_table_count(&t, "sizes_asked", NULL, explained[0].n_sizes);
+    for (size_t i = 0; i < both.overlay.n_rows; i++) {
+        const struct stp_overlay_pick *p = both.overlay.rows[i].picks;
+
+        e->differs |= memcmp(&p[0], &p[1], sizeof(*p)) != 0;
+    }
+    STP_THEN(status, stp_put_choices(&both, e->o->machine.json ? &t : NULL,
+                                     stdout, e->err));
+    if (status == STP_OK && e->o->machine.json)
+        status = stp_table_end(&t, stdout, e->err);
+    else
+        stp_table_free(&t);
+    stp_overlay_free(&both.overlay);
+    stp_explanation_free(&explained[1]);
+    stp_explanation_free(&explained[0]);
     return status;
 }
 

@@ -28,6 +28,7 @@ static void overlay_explain(struct stp_choice_case *c, bool one,
         if (status == STP_OK &&
             STP_ROOM(ranges.ranges, ranges.n_ranges, ranges.capacity))
             ranges.ranges[ranges.n_ranges++] = (struct stp_explained){
+                .coll = c->options.coll,
                 .min_bytes = c->options.max_bytes,
                 .max_bytes = c->options.max_bytes,
                 .pick = {asked.tuned.algo, asked.tuned.proto}};
@@ -37,35 +38,39 @@ static void overlay_explain(struct stp_choice_case *c, bool one,
     *ranges_ret = ranges;
 }
 
-/* Lays the cases' ranges of a collective over each other, each of which ends
- * one element a rank before the next. */
-static enum stp_status overlay_add(struct stp_overlay *o, int coll,
-                                   const struct stp_explanation *cases,
-                                   size_t n, struct stp_error *err)
+enum stp_status stp_overlay_add(struct stp_overlay *o, int coll,
+                                const struct stp_explanation *cases, size_t n,
+                                struct stp_error *err)
 {
-    size_t at[STP_MAX_CASES] = {0};
+    const struct stp_explained *at[STP_MAX_CASES] = {NULL};
     uint64_t first = 0, last = 0, end = 0;
 
     for (size_t i = 0; i < n; i++)
-        if (cases[i].n_ranges > 0) {
-            first = cases[i].ranges[0].min_bytes;
-            last = cases[i].ranges[cases[i].n_ranges - 1].max_bytes;
+        for (size_t k = 0; k < cases[i].n_ranges; k++) {
+            const struct stp_explained *r = &cases[i].ranges[k];
+
+            if (r->coll != coll)
+                continue;
+            if (at[i] == NULL) {
+                at[i] = r;
+                first = r->min_bytes;
+            }
+            last = r->max_bytes;
         }
     do {
-        struct stp_overlay_row row = {coll, end + first, last, {{0}}};
+        struct stp_overlay_row row = {coll, end + first, last, {{{0}, 0}}};
         struct stp_overlay_row *before =
             o->n_rows > 0 ? &o->rows[o->n_rows - 1] : NULL;
 
         for (size_t i = 0; i < n; i++) {
-            const struct stp_explained *r = cases[i].ranges;
-
-            row.picks[i] = (struct stp_pick){-1, -1};
-            if (r == NULL)
+            row.picks[i].pick.algo = row.picks[i].pick.proto = -1;
+            if (at[i] == NULL)
                 continue;
-            at[i] += r[at[i]].max_bytes <= end;
-            row.picks[i] = r[at[i]].pick;
-            if (r[at[i]].max_bytes < row.max_bytes)
-                row.max_bytes = r[at[i]].max_bytes;
+            at[i] += at[i]->max_bytes <= end;
+            row.picks[i] =
+                (struct stp_overlay_pick){at[i]->pick, at[i]->asked_channels};
+            if (at[i]->max_bytes < row.max_bytes)
+                row.max_bytes = at[i]->max_bytes;
         }
         end = row.max_bytes;
         if (before != NULL && before->coll == coll &&
@@ -97,7 +102,7 @@ enum stp_status stp_overlay_ask(struct stp_choice_case *cases, size_t n,
             cases[i].options.max_bytes = max_bytes;
             overlay_explain(&cases[i], one, &ranges[i]);
         }
-        status = overlay_add(&overlay, c, ranges, n, err);
+        status = stp_overlay_add(&overlay, c, ranges, n, err);
         for (size_t i = 0; i < n; i++)
             stp_explanation_free(&ranges[i]);
     }

@@ -12,17 +12,26 @@ struct stp_choice_case {
     char fault[STP_ERROR_TEXT];         /* first failure; "": none */
 };
 
-/* Sizes at which each case chooses one pair; algo -1: it fails. */
+/* Sizes at which each case chooses one pair. */
 struct stp_overlay_row {
     int coll;
     uint64_t min_bytes, max_bytes;
-    struct stp_pick picks[STP_MAX_CASES];
+    struct stp_overlay_pick {
+        struct stp_pick pick; /* algo -1: the case fails */
+        int asked_channels;   /* by a plugin; 0: NCCL's own count */
+    } picks[STP_MAX_CASES];
 };
 
 struct stp_overlay {
     struct stp_overlay_row *rows; /* by collective, then ascending */
     size_t n_rows, capacity;
 };
+
+/* Lays the cases' ranges of a collective over each other; a case without any
+ * fails.  All have the same first and last size.  STP_ERR_NOMEM. */
+enum stp_status stp_overlay_add(struct stp_overlay *overlay, int coll,
+                                const struct stp_explanation *cases, size_t n,
+                                struct stp_error *err);
 
 /* Asks in each case, as stp_explain() does, or about 'one' size alone:
  * max_bytes. A failure is its case's, for all sizes of the collective.

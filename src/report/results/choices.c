@@ -7,14 +7,14 @@
 #include "report/table.h"
 #include "report/words.h"
 
-enum { LABELS = 64 }; /* bytes of "2.24 to 2.27" */
+enum { LABELS = 256 }; /* bytes of "2.24 to 2.27", or of a label */
 
-static const char *choices_name(const struct stp_pick *pick,
+static const char *choices_name(const struct stp_overlay_pick *p,
                                 char name[STP_RAN_NAME])
 {
     snprintf(name, STP_RAN_NAME, "fails");
-    if (pick->algo >= 0)
-        stp_ran_name(pick->algo, pick->proto, 0, name);
+    if (p->pick.algo >= 0)
+        stp_ran_name(p->pick.algo, p->pick.proto, p->asked_channels, name);
     return name;
 }
 
@@ -23,7 +23,8 @@ static size_t choices_end(const struct stp_overlay_row *row, size_t n, size_t i)
 {
     size_t end = i + 1;
 
-    while (end < n && stp_pick_equal(row->picks[i], row->picks[end]))
+    while (end < n &&
+           memcmp(&row->picks[i], &row->picks[end], sizeof(row->picks[0])) == 0)
         end++;
     return end;
 }
@@ -64,7 +65,7 @@ static void choices_put(const struct stp_choices *c,
     char name[STP_RAN_NAME], span[LABELS];
 
     for (size_t i = 0, end; i < c->n; i = end) {
-        const struct stp_pick *pick = &row->picks[i];
+        const struct stp_overlay_pick *p = &row->picks[i];
 
         end = c->are_versions ? choices_end(row, c->n, i) : i + 1;
         if (i == 0 || c->are_versions || t->format == STP_TABLE_JSON) {
@@ -73,17 +74,20 @@ static void choices_put(const struct stp_choices *c,
                            stp_coll_name(row->coll));
             stp_table_count(t, "min_bytes", "from bytes", row->min_bytes);
             stp_table_count(t, "max_bytes", "to bytes", row->max_bytes);
-            stp_table_word(t, "first", NULL, c->labels[i]);
-            stp_table_word(t, "last", NULL, c->labels[end - 1]);
-            stp_table_ran(t, "choice", NULL, pick->algo, pick->proto, 0);
-            stp_table_word(t, pick->algo < 0 ? "fault" : NULL, NULL,
+            stp_table_word(t, c->are_versions ? "first" : "case", NULL,
+                           c->labels[i]);
+            stp_table_word(t, c->are_versions ? "last" : NULL, NULL,
+                           c->labels[end - 1]);
+            stp_table_ran(t, "choice", NULL, p->pick.algo, p->pick.proto,
+                          p->asked_channels);
+            stp_table_word(t, p->pick.algo < 0 ? "fault" : NULL, NULL,
                            c->cases[i].fault);
         }
         if (c->are_versions)
             stp_table_word(t, NULL, "<NCCL", choices_span(c, i, end, span));
         snprintf(span, sizeof(span), "<%s",
                  c->are_versions ? "runs" : c->labels[i]);
-        stp_table_word(t, NULL, span, choices_name(pick, name));
+        stp_table_word(t, NULL, span, choices_name(p, name));
     }
 }
 
@@ -91,7 +95,7 @@ enum stp_status stp_put_choices(const struct stp_choices *c,
                                 struct stp_table *json, FILE *fp,
                                 struct stp_error *err)
 {
-    const char *key = c->are_versions ? "versions" : "variables";
+    const char *key = c->are_versions ? "versions" : c->key;
     struct stp_table t = json != NULL ? stp_table_array(json->root, key)
                                       : stp_table_begin(STP_TABLE_TEXT);
     size_t n_shown = 0;
@@ -107,8 +111,9 @@ enum stp_status stp_put_choices(const struct stp_choices *c,
     if (json != NULL)
         return STP_OK;
     if (n_shown == 0)
-        fprintf(fp, "NCCL %s to %s choose alike.\n", c->labels[0],
-                c->labels[c->n - 1]);
+        fprintf(fp, "%s%s %s %s decide alike.\n",
+                c->are_versions ? "NCCL " : "", c->labels[0],
+                c->are_versions ? "to" : "and", c->labels[c->n - 1]);
     else
         STP_TRY(stp_table_end(&t, fp, err));
     for (size_t i = 0; i < c->n; i++)

@@ -9,7 +9,6 @@
 #include "analyse/compare.h"
 #include "analyse/contract/contract.h"
 #include "analyse/derive.h"
-#include "analyse/explain/differ.h"
 #include "analyse/explain/explain.h"
 #include "analyse/explain/overlay.h"
 #include "analyse/explain/why.h"
@@ -130,10 +129,11 @@ enum stp_status stp_print_rules_json(const struct stp_derived *derived,
  * variables. */
 struct stp_choices {
     struct stp_choice_case cases[STP_MAX_CASES];
-    char labels[STP_MAX_CASES][64]; /* versions, or headings */
+    char labels[STP_MAX_CASES][256]; /* versions, or headings */
     size_t n;
     bool are_versions;
-    bool has_all; /* also where all choose alike */
+    const char *key; /* of other cases, in JSON */
+    bool has_all;    /* also where all choose alike */
     struct stp_overlay overlay;
 };
 
@@ -157,18 +157,6 @@ enum stp_status stp_put_explanation(const struct stp_explanation *explanation,
                                     const char *policy, bool has_table,
                                     bool alone, struct stp_table *whole,
                                     FILE *fp, struct stp_error *err);
-
-/* The ranges in which two plugins or policies decide differently: a row each,
- * or one sentence if there is none. */
-struct stp_differences_report {
-    const struct stp_differences *differences;
-    const char *first; /* paths of the plugins or policies */
-    const char *second;
-    const char *machine; /* its name */
-};
-enum stp_status
-stp_print_differences(const struct stp_differences_report *report, bool is_json,
-                      FILE *fp, struct stp_error *err);
 
 /* The buffers of a message by a memory or stage policy. */
 struct stp_why_buffers {

@@ -108,12 +108,12 @@ TEST(ExplainChoices, AreThoseOfEachVersionUnderTheVariables)
                 mock_outcome out;
                 const bool runs = mock_comm_collective(comm.get(), &call,
                                                        &out) == ncclSuccess;
-                EXPECT_EQ(runs ? out.algo : -1, row->picks[v].algo)
+                EXPECT_EQ(runs ? out.algo : -1, row->picks[v].pick.algo)
                     << name << " " << options.version << " " << coll << " "
                     << n_bytes;
-                EXPECT_EQ(runs ? out.proto : -1, row->picks[v].proto);
-                n_differ +=
-                    v > 0 && !stp_pick_equal(row->picks[v], row->picks[0]);
+                EXPECT_EQ(runs ? out.proto : -1, row->picks[v].pick.proto);
+                n_differ += v > 0 && !stp_pick_equal(row->picks[v].pick,
+                                                     row->picks[0].pick);
             }
         }
     }
@@ -133,6 +133,58 @@ TEST(ExplainChoices, CoverAllSizesOnce)
     EXPECT_EQ((uint64_t{1} << 28) + 32, next);
 }
 
+// By ranges made by hand: channels count, lines do not.
+TEST(ExplainChoices, DifferWhereOneDecidesOtherwise)
+{
+    struct Range {
+        uint64_t min, max;
+        int proto, channels;
+        int coll = ncclFuncAllReduce;
+    };
+    const auto lay = [](std::vector<Range> first, std::vector<Range> second) {
+        stp_overlay overlay{};
+        stp_error err{};
+        std::string all;
+        std::vector<stp_explained> ranges[2];
+        stp_explanation cases[2]{};
+        for (int i = 0; i < 2; i++) {
+            for (const Range &r : i == 0 ? first : second) {
+                stp_explained x{};
+                x.coll = r.coll;
+                x.min_bytes = r.min;
+                x.max_bytes = r.max;
+                x.pick = {NCCL_ALGO_RING, r.proto};
+                x.asked_channels = r.channels;
+                x.line = static_cast<unsigned>(ranges[i].size());
+                ranges[i].push_back(x);
+            }
+            cases[i].ranges = ranges[i].data();
+            cases[i].n_ranges = ranges[i].size();
+        }
+        EXPECT_EQ(STP_OK,
+                  stp_overlay_add(&overlay, ncclFuncAllReduce, cases, 2, &err));
+        for (size_t i = 0; i < overlay.n_rows; i++) {
+            const stp_overlay_row &r = overlay.rows[i];
+            for (const auto &p : {r.picks[0], r.picks[1]})
+                all += std::to_string(p.pick.proto) + "/" +
+                       std::to_string(p.asked_channels) + " ";
+            all += "to " + std::to_string(r.max_bytes) + "; ";
+        }
+        stp_overlay_free(&overlay);
+        return all;
+    };
+
+    EXPECT_EQ("0/0 0/0 to 96; ", lay({{8, 96, 0, 0}}, {{8, 96, 0, 0}}));
+    EXPECT_EQ("0/0 0/0 to 96; ",
+              lay({{8, 40, 0, 0}, {48, 96, 0, 0}}, {{8, 96, 0, 0}}));
+    EXPECT_EQ(
+        "0/0 0/0 to 40; 0/4 0/0 to 64; 0/4 2/0 to 96; ",
+        lay({{8, 40, 0, 0}, {48, 96, 0, 4}}, {{8, 64, 0, 0}, {72, 96, 2, 0}}));
+    EXPECT_EQ("1/0 2/0 to 96; ",
+              lay({{8, 96, 0, 0, ncclFuncReduce}, {8, 96, 1, 0}},
+                  {{8, 96, 0, 0, ncclFuncReduce}, {8, 96, 2, 0}}));
+}
+
 TEST(ExplainChoices, NameTheFaultOfACaseThatFails)
 {
     environment = {{"NCCL_ALGO", "nosuch"}};
@@ -141,9 +193,9 @@ TEST(ExplainChoices, NameTheFaultOfACaseThatFails)
     ASSERT_EQ(1u, o.overlay.n_rows);
     EXPECT_EQ(1u << 20, o.overlay.rows[0].max_bytes);
     EXPECT_STREQ("", o.cases[0].fault); // 2.21 passes over unknown words
-    EXPECT_EQ(NCCL_ALGO_RING, o.overlay.rows[0].picks[0].algo);
+    EXPECT_EQ(NCCL_ALGO_RING, o.overlay.rows[0].picks[0].pick.algo);
     EXPECT_THAT(o.cases.back().fault, HasSubstr("'nosuch' is no algorithm"));
-    EXPECT_EQ(-1, o.overlay.rows[0].picks[o.cases.size() - 1].algo);
+    EXPECT_EQ(-1, o.overlay.rows[0].picks[o.cases.size() - 1].pick.algo);
 }
 
 // ---- the table of variables ----
