@@ -555,6 +555,7 @@ int stp_cmd_iterate(int argc, char **argv)
         return exit_status;
     if (o->trace != NULL && stp_traces_load(o->trace, &c.trace, &err) != STP_OK)
         return stp_complain_error(o->trace, &err);
+    stp_trace_keep_process(&c.trace);
     exit_status =
         o->plugin != NULL && !stp_is_live(o->machine.on, o->run.backend)
             ? stp_run_plugin(c.plugin, iterate_launch, &c)

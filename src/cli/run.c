@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyse/replay/trace.h"
+#include "analyse/traces/traces.h"
 #include "cli/cli.h"
 #include "child/job.h"
 #include "core/policy/memory_policy.h"
@@ -428,7 +428,7 @@ int stp_cmd_run(int argc, char **argv)
             run_report(&o, policy, has_tuner, folder);
         /* a trace without a row is refused by its reader */
         if (has_run && o.trace != NULL &&
-            stp_trace_load(o.trace, &trace, &err) != STP_OK) {
+            stp_traces_load(o.trace, &trace, &err) != STP_OK) {
             stp_complain("no collective is in %s, expected a job of several "
                          "ranks with NCCL 2.27 or later",
                          o.trace);

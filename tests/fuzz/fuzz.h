@@ -44,7 +44,6 @@ std::string StageReport(std::string_view bytes);
 std::string StoreOfJob(std::string_view bytes);
 std::string Timings(std::string_view bytes);
 std::string Trace(std::string_view bytes);
-std::string TraceGzip(std::string_view bytes);
 std::string TrainingRuns(std::string_view bytes);
 
 // ---- for the targets ----

@@ -34,7 +34,7 @@ static const Target kTargets[] = {
     {"timings", Timings},
     {"trace_csv", Trace},
     {"trace_execution", Trace},
-    {"trace_gzip", TraceGzip},
+    {"trace_gzip", Trace},
     {"training_runs", TrainingRuns},
 };
 

@@ -25,37 +25,21 @@ std::string MakeSteps(const stp_trace &trace)
     return "";
 }
 
-std::string Finish(stp_status status, stp_trace *trace, const stp_error &err)
-{
-    if (status != STP_OK)
-        return FaultOf(err);
-    const std::string fault = MakeSteps(*trace);
-    stp_trace_free(trace);
-    return fault;
-}
-
 } // namespace
 
+// A file, which may be compressed.
 std::string Trace(std::string_view bytes)
-{
-    const std::string text(bytes); // with a NUL behind it
-    stp_trace trace{};
-    stp_error err{};
-    const stp_status status =
-        stp_traces_read(text.data(), text.size(), &trace, &err);
-
-    return Finish(status, &trace, err);
-}
-
-// As a file, which may be compressed.
-std::string TraceGzip(std::string_view bytes)
 {
     const std::string path = WriteFile("trace", bytes);
     stp_trace trace{};
     stp_error err{};
-    const stp_status status = stp_traces_load(path.c_str(), &trace, &err);
 
-    return Finish(status, &trace, err);
+    if (stp_traces_load(path.c_str(), &trace, &err) != STP_OK)
+        return FaultOf(err);
+    stp_trace_keep_process(&trace);
+    const std::string fault = MakeSteps(trace);
+    stp_trace_free(&trace);
+    return fault;
 }
 
 } // namespace fuzz

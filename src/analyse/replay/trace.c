@@ -454,19 +454,6 @@ static const struct stp_csv_format format = {
     .comment = trace_read_comment,
 };
 
-enum stp_status stp_trace_load(const char *path, struct stp_trace *trace_ret,
-                               struct stp_error *err)
-{
-    char *text;
-    size_t len;
-    enum stp_status status;
-
-    STP_TRY(stp_read_file(path, (size_t)1 << 30, &text, &len, err));
-    status = stp_trace_read_csv(text, len, trace_ret, err);
-    free(text);
-    return status;
-}
-
 enum stp_status stp_trace_read_csv(const char *text, size_t len,
                                    struct stp_trace *trace_ret,
                                    struct stp_error *err)

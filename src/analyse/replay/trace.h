@@ -142,7 +142,9 @@ struct stp_trace_skip {
 };
 
 struct stp_trace {
-    char format[48]; /* of the file: "steptune CSV" or "execution trace" */
+    char format[48];   /* of the file: "steptune CSV" or "execution trace" */
+    unsigned cut_line; /* with which the file ends too early; 0: it is whole */
+    char file[64];     /* of a folder; "" if that was not named */
     struct stp_trace_row *rows;
     size_t n_rows;
     struct stp_trace_compute *computes;
@@ -156,11 +158,6 @@ struct stp_trace {
     char policy[256];
     char nccl[16]; /* each "" if the trace does not say */
 };
-
-/* Reads the CSV file 'path' into *trace_ret, to be freed with stp_trace_free();
- * or leaves it untouched, with line, column and the word in *err. */
-enum stp_status stp_trace_load(const char *path, struct stp_trace *trace_ret,
-                               struct stp_error *err);
 
 /* Reads the CSV text into *trace_ret, to be freed with stp_trace_free(); or
  * leaves it untouched, with line, column and the word in *err. */

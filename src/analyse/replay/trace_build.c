@@ -142,9 +142,11 @@ enum stp_status stp_trace_finish(struct stp_trace_build *b,
 {
     free(b->slots);
     if (status == STP_OK && b->trace.n_rows == 0)
-        status = stp_fail(err, STP_ERR_SYNTAX,
-                          "%s without a collective, expected one at least",
-                          b->trace.format);
+        status = stp_fail_at(
+            err, STP_ERR_SYNTAX, b->trace.cut_line, 0,
+            "%s without a collective%s%s, expected one at least",
+            b->trace.format, b->trace.n_skips > 0 ? " but with " : "",
+            b->trace.n_skips > 0 ? b->trace.skips[0].name : "");
     if (status == STP_OK)
         *trace_ret = b->trace;
     else

@@ -101,41 +101,18 @@ static enum stp_status step_place_comms(struct making *m)
     return STP_OK;
 }
 
-/* ---- of which process ---- */
-
-/* The rows of the first row's process, and compute before them: others recorded
- * their own communicators, beside these.  *view_ret is the trace itself if
- * there are no others, else free its rows and computes. */
-static enum stp_status step_view_process(const struct stp_trace *t,
-                                         struct stp_trace *view_ret,
-                                         struct stp_error *err)
+void stp_trace_keep_process(struct stp_trace *t)
 {
-    struct stp_trace view = *t;
+    const uint64_t process = t->n_rows > 0 ? t->rows[0].process : 0;
     size_t n = 0, c = 0;
 
-    for (size_t i = 0; i < t->n_rows; i++)
-        n += t->rows[i].process == t->rows[0].process;
-    *view_ret = view;
-    if (n == t->n_rows)
-        return STP_OK;
-    view.rows = calloc(n, sizeof(*view.rows));
-    view.computes = calloc(t->n_computes + 1, sizeof(*view.computes));
-    if (view.rows == NULL || view.computes == NULL) {
-        free(view.rows);
-        free(view.computes);
-        return stp_nomem(err);
-    }
-    view.n_rows = 0;
     for (size_t i = 0; i <= t->n_rows; i++) {
-        for (; c < t->n_computes && t->computes[c].row == i; c++) {
-            view.computes[c] = t->computes[c];
-            view.computes[c].row = view.n_rows;
-        }
-        if (i < t->n_rows && t->rows[i].process == t->rows[0].process)
-            view.rows[view.n_rows++] = t->rows[i];
+        for (; c < t->n_computes && t->computes[c].row == i; c++)
+            t->computes[c].row = n;
+        if (i < t->n_rows && t->rows[i].process == process)
+            t->rows[n++] = t->rows[i];
     }
-    *view_ret = view;
-    return STP_OK;
+    t->n_rows = n;
 }
 
 /* ---- which step ---- */
@@ -191,8 +168,9 @@ static void step_choose_largest(struct making *m)
         for (end = i; end < t->n_rows && t->rows[end].place.step == step;)
             end++;
         n = end - i;
+        /* a time is in pieces, as many as it is long */
         for (; c < t->n_computes && t->computes[c].place.step <= step; c++)
-            n += t->computes[c].place.step == step;
+            n += t->computes[c].place.step == step && t->computes[c].us == 0;
         if (step == 0)
             continue;
         m->out->n_steps++;
@@ -356,15 +334,13 @@ enum stp_status stp_trace_step_make(const struct stp_trace *trace,
                                     struct stp_error *err)
 {
     struct stp_trace_step out = {.number = 0};
-    struct stp_trace view = {.n_rows = 0};
-    struct making m = {.trace = &view,
+    struct making m = {.trace = trace,
                        .out = &out,
                        .n_ranks = n_ranks,
                        .type = type,
                        .err = err};
 
-    m.status = step_view_process(trace, &view, err);
-    STP_THEN(m.status, step_place_comms(&m));
+    m.status = step_place_comms(&m);
     if (m.status == STP_OK) {
         if (trace->has_steps)
             step_choose_largest(&m);
@@ -376,10 +352,6 @@ enum stp_status stp_trace_step_make(const struct stp_trace *trace,
     if (m.status == STP_OK && out.work.n_colls == 0)
         m.status = stp_fail(err, STP_ERR_RANGE,
                             "a step without a collective of at least a byte");
-    if (view.rows != trace->rows) {
-        free(view.rows);
-        free(view.computes);
-    }
     if (m.status == STP_OK)
         *step_ret = out;
     else

@@ -15,10 +15,14 @@ struct stp_trace_step {
     bool *is_used;                  /* each of them, by this step */
 };
 
+/* Leaves the rows of the first row's process, and compute before them: others
+ * recorded their own communicators, beside these. */
+void stp_trace_keep_process(struct stp_trace *trace);
+
 /* Takes the step of the most rows and, of several such steps, the last: the
- * first may be one that warms up. A recording's step has the rows of the first
- * row's process. A trace that does not number steps has one in the sequence of
- * collectives that its end repeats, or in all rows.
+ * first may be one that warms up. The trace is of one process. One that does
+ * not number steps has one in the sequence of collectives that its end repeats,
+ * or in all rows.
  *
  * The largest communicators have all 'n_ranks' ranks, the others
  * stp_rank_groups_cut() of theirs.  Bytes are rounded up to what the ranks of a

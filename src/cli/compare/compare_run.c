@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "analyse/jobs/steps.h"
+#include "analyse/traces/traces.h"
 #include "cli/compare/compare.h"
 #include "core/text.h"
 #include "report/learning/ledgers.h"
@@ -131,7 +132,7 @@ static int attempt_read_trace(struct attempt *a, struct stp_job_step *step)
     enum stp_status status;
 
     /* one without a row is refused by its reader */
-    if (stp_trace_load(a->trace, &trace, &err) != STP_OK)
+    if (stp_traces_load(a->trace, &trace, &err) != STP_OK)
         return attempt_warn_no_steps(
             a, "NCCL's profiler recorded no collective, which takes NCCL 2.27 "
                "or later and several ranks");

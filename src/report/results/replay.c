@@ -81,17 +81,6 @@ static int replay_compare_all(const void *pa, const void *pb)
 
 /* ---- the trace ---- */
 
-/* The most frequent first. */
-static int replay_compare_skips(const void *pa, const void *pb)
-{
-    const struct stp_trace_skip *a = pa;
-    const struct stp_trace_skip *b = pb;
-
-    if (a->n != b->n)
-        return a->n < b->n ? 1 : -1;
-    return (a->line > b->line) - (a->line < b->line);
-}
-
 static const char *replay_plural(size_t n)
 {
     return n == 1 ? "" : "s";
@@ -105,11 +94,14 @@ void stp_print_trace(const struct stp_trace *trace, FILE *fp)
         fprintf(fp, ", %zu GEMM%s", trace->n_computes,
                 replay_plural(trace->n_computes));
     fprintf(fp, "\n");
+    if (trace->cut_line > 0)
+        fprintf(fp, "cut in line %u: what is whole before is played\n",
+                trace->cut_line);
+    if (trace->file[0] != '\0')
+        fprintf(fp, "of the folder's files %s is played\n", trace->file);
     if (trace->n_skips > 0) {
         size_t n = 0;
 
-        qsort(trace->skips, trace->n_skips, sizeof(*trace->skips),
-              replay_compare_skips);
         for (size_t i = 0; i < trace->n_skips; i++)
             n += trace->skips[i].n;
         fprintf(fp, "not played, %zu row%s: ", n, replay_plural(n));

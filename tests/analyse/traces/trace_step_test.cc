@@ -33,6 +33,7 @@ class Step
 
         EXPECT_EQ("", trace.Read(text));
         stp_trace_step_free(&step);
+        stp_trace_keep_process(&trace.get());
         return stp_trace_step_make(&trace.get(), n_ranks, type, &step, &err) ==
                        STP_OK
                    ? ""

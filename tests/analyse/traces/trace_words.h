@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "support/temporary_folder.h"
+
 extern "C" {
 #include "analyse/traces/traces.h"
 #include "core/names.h"
@@ -27,14 +29,11 @@ class TraceUnderTest
     // "" or "LINE:COLUMN: why not", 0 left out.
     std::string Read(const std::string &text)
     {
-        stp_error err{};
+        static const TemporaryFolder folder;
+        const std::string path = folder.Path("trace");
 
-        stp_trace_free(&trace_);
-        if (stp_traces_read(text.c_str(), text.size(), &trace_, &err) == STP_OK)
-            return "";
-        return (err.line > 0 ? std::to_string(err.line) + ":" : "") +
-               (err.column > 0 ? std::to_string(err.column) + ":" : "") +
-               (err.line > 0 ? " " : "") + err.text;
+        std::ofstream(path, std::ios::binary) << text;
+        return Load(path);
     }
 
     std::string Load(const std::string &path)
@@ -42,12 +41,19 @@ class TraceUnderTest
         stp_error err{};
 
         stp_trace_free(&trace_);
-        return stp_traces_load(path.c_str(), &trace_, &err) == STP_OK
-                   ? ""
-                   : err.text;
+        if (stp_traces_load(path.c_str(), &trace_, &err) == STP_OK)
+            return "";
+        return (err.line > 0 ? std::to_string(err.line) + ":" : "") +
+               (err.column > 0 ? std::to_string(err.column) + ":" : "") +
+               (err.line > 0 ? " " : "") + err.text;
     }
 
     const stp_trace &get() const
+    {
+        return trace_;
+    }
+
+    stp_trace &get()
     {
         return trace_;
     }

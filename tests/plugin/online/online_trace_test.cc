@@ -14,7 +14,7 @@
 
 extern "C" {
 #include "analyse/jobs/steps.h"
-#include "analyse/replay/trace.h"
+#include "analyse/traces/traces.h"
 }
 
 #include "mock_kernels.h"
@@ -156,7 +156,7 @@ TEST_F(OnlineTrace, IsReadAsATrace)
     stp_error err{};
     Play(50, StartOnline("2.28", STP_PLUGIN, nullptr));
 
-    ASSERT_EQ(STP_OK, stp_trace_load(Trace().c_str(), &trace, &err))
+    ASSERT_EQ(STP_OK, stp_traces_load(Trace().c_str(), &trace, &err))
         << err.text;
 
     ASSERT_EQ(150u, trace.n_rows);
@@ -329,7 +329,7 @@ TEST_F(OnlineTrace, GivesTheTimeOfAStepWhateverIsLost)
         stp_job_step step{};
         stp_error err{};
 
-        ASSERT_EQ(STP_OK, stp_trace_load(Trace().c_str(), &trace, &err));
+        ASSERT_EQ(STP_OK, stp_traces_load(Trace().c_str(), &trace, &err));
         ASSERT_EQ(STP_OK, stp_job_step_traced(&trace, &step, &err)) << err.text;
         stp_trace_free(&trace);
 
