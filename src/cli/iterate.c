@@ -99,8 +99,9 @@ static const struct stp_option iterate_table[] = {
     {"trace", 0, "FILE", stp_option_text, AT(trace),
      .help = "Instead of a workload of options: a step of this trace, whose "
              "compute becomes GEMMs and whose communicators become groups of "
-             "the ranks: PyTorch's execution trace, or a CSV file of ours as "
-             "for steptune replay"},
+             "the ranks: what PyTorch's profiler, flight recorder or execution "
+             "trace observer or NCCL Inspector wrote, of one rank or a folder "
+             "of ranks, or a CSV file of ours as for steptune replay"},
     {"find-regimes", 0, NULL, stp_option_flag, AT(find_regimes),
      .help = "Scan sizes, ratios and modes for where the arm that is the "
              "fastest alone does not have the shortest iteration, print a "

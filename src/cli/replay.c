@@ -39,8 +39,8 @@ static const char *const layouts[] = {[MOCK_ONE_THREAD] = "one-thread",
 static const struct stp_option replay_table[] = {
     {"trace", 0, "FILE", stp_option_text, AT(trace),
      .needs.without = {"contract"},
-     .help = "Collectives to replay: a CSV file of ours, or PyTorch's "
-             "execution trace, also compressed by gzip"},
+     .help = "Collectives to replay: a CSV file of ours, or what others record "
+             "(TRACES in steptune-iterate(1)), also compressed by gzip"},
     {"plugin", 0, "SO", stp_option_text, AT(plugin),
      .needs.without = {"contract"},
      .help =

@@ -34,7 +34,10 @@ static const Target kTargets[] = {
     {"timings", Timings},
     {"trace_csv", Trace},
     {"trace_execution", Trace},
+    {"trace_flight", Trace},
     {"trace_gzip", Trace},
+    {"trace_inspector", Trace},
+    {"trace_profiler", Trace},
     {"training_runs", TrainingRuns},
 };
 

@@ -190,11 +190,10 @@ enum stp_status stp_read_skip(struct reading *r, const char *name,
                               const char *why, unsigned line)
 {
     char words[64];
-    const int len = snprintf(words, sizeof(words), "%.*s%s",
-                             (int)strcspn(name, " ("), name, why);
 
-    return stp_trace_add_skip(r->b, words, len < 64 ? (size_t)len : 63, line,
-                              r->err);
+    snprintf(words, sizeof(words), "%.*s%s", (int)strcspn(name, " ("), name,
+             why);
+    return stp_trace_add_skip(r->b, words, strlen(words), line, r->err);
 }
 
 enum stp_status stp_read_row(struct reading *r, const struct read_coll *coll,

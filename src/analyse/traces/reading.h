@@ -25,6 +25,12 @@ struct read_coll {
     size_t group; /* place in 'groups' */
 };
 
+struct span_list {
+    struct span *items;
+    size_t n;
+    size_t capacity;
+};
+
 struct reading {
     struct stp_trace_build *b;
     struct read_group *groups;
@@ -33,6 +39,11 @@ struct reading {
     struct node *nodes; /* of an execution trace */
     size_t n_nodes;
     size_t node_capacity;
+    struct span_list spans;    /* of all others: what ran */
+    struct span_list launches; /* correlations, and when on the host */
+    struct span_list steps;    /* on the host */
+    size_t group;              /* of NCCL Inspector's next collective */
+    bool is_other_rank;        /* whose events are not read */
     struct stp_error *err;
 };
 
@@ -74,6 +85,9 @@ enum stp_status stp_read_skip(struct reading *r, const char *name,
 typedef enum stp_status stp_event(struct reading *r, unsigned line,
                                   const cJSON *json);
 
-stp_event stp_read_groups, stp_execution_node;
+stp_event stp_read_groups, stp_execution_node, stp_profiler_job,
+    stp_profiler_event, stp_flight_entry, stp_inspector_header,
+    stp_inspector_call;
 
 enum stp_status stp_execution_finish(struct reading *r);
+enum stp_status stp_spans_finish(struct reading *r);

@@ -39,6 +39,14 @@ static const struct event_kind {
     stp_event *take;
 } kinds[] = {
     {"nodes", "execution trace", stp_execution_node},
+    {"distributedInfo", NULL, stp_profiler_job},
+    {"traceEvents", "profiler's trace", stp_profiler_event},
+    {"", "profiler's trace", stp_profiler_event},
+    {"pg_config", NULL, stp_read_groups},
+    {"entries", "flight recorder", stp_flight_entry},
+    {"header", NULL, stp_inspector_header},
+    {"coll_perf", "NCCL Inspector", stp_inspector_call},
+    {"p2p_perf", "NCCL Inspector", stp_inspector_call},
 };
 
 /* ---- bytes ---- */
@@ -154,6 +162,7 @@ static enum stp_status traces_read_json(struct source *src,
     traces_scan(src, &r);
     status = src->status;
     STP_THEN(status, stp_execution_finish(&r));
+    STP_THEN(status, stp_spans_finish(&r));
     if (status == STP_OK && b.trace.format[0] == '\0')
         status = stp_fail(src->err, STP_ERR_SYNTAX,
                           "JSON without an item of nodes, traceEvents or "
@@ -162,6 +171,9 @@ static enum stp_status traces_read_json(struct source *src,
                           "recorder, or NCCL Inspector's lines");
     free(r.groups);
     free(r.nodes);
+    free(r.spans.items);
+    free(r.launches.items);
+    free(r.steps.items);
     return stp_trace_finish(&b, status, trace_ret, src->err);
 }
 

@@ -6,6 +6,9 @@
  *   steptune CSV      analyse/replay/trace.h
  *   execution trace   PyTorch's ExecutionTraceObserver, JSON, schemas 1.0 and
  *                     1.1 (PARAM and Chakra read it)
+ *   profiler's trace  PyTorch's profiler, Chrome's JSON
+ *   flight recorder   PyTorch's, JSON, not the pickles that it dumps
+ *   NCCL Inspector    lines of JSON, format 4.x
  *
  * A row that cannot be played, since NCCL asks no tuner about it or nobody
  * knows what it is, is counted by its name in 'skips' of the trace. */

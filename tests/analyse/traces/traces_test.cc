@@ -118,4 +118,26 @@ TEST(Traces, OfDamagedGzipAreReadUpToThere)
         }
 }
 
+TEST(Traces, OfAFolderAreThoseOfItsFirstFile)
+{
+    const TemporaryFolder folder;
+    auto write = [&](const std::string &name, int bytes) {
+        std::ofstream(folder.Path(name))
+            << R"({"traceEvents": [{"cat": "kernel", "name": "nccl", "ts": 1, )"
+               R"("args": {"dtype": "Char", "Collective name": "allreduce", )"
+               R"("Group size": 4, "In msg nelems": )"
+            << bytes << "}}]}";
+    };
+    TraceUnderTest trace;
+
+    EXPECT_EQ("a folder without a file", trace.Load(folder.path()));
+    std::ofstream(folder.Path("README")) << "text";
+    EXPECT_THAT(trace.Load(folder.path()), HasSubstr("another format"));
+    write("rank10", 8);
+    write("rank9", 16);
+    ASSERT_EQ("", trace.Load(folder.path()));
+    EXPECT_STREQ("rank9", trace.get().file);
+    EXPECT_THAT(trace.Rows(), ElementsAre("/1:allreduce:16:i8@group "));
+}
+
 } // namespace
