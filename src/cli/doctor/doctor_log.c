@@ -177,7 +177,7 @@ static void log_judge(struct stp_doctor *d, const struct stp_job_log *log)
         const struct log_finding *finding = &findings[i];
         const struct stp_log_fact *first =
             log_find(log, finding->line, finding->unless, STP_LOG_ANY, NULL);
-        char more[40] = "";
+        char more[40] = "", ranks[40] = "";
         size_t n = 0;
 
         if (first == NULL || finding->topic == said ||
@@ -191,8 +191,12 @@ static void log_judge(struct stp_doctor *d, const struct stp_job_log *log)
         said = finding->topic;
         if (n > 0)
             snprintf(more, sizeof(more), " and %zu more", n);
+        if (log->n_shapes > 1 && first->shape > 0)
+            snprintf(ranks, sizeof(ranks), " between %u ranks",
+                     log->shapes[first->shape - 1].n_ranks);
         stp_diagnose(&d->diagnosis, finding->level, NULL, NULL,
-                     "%s (line %u%s)", finding->what, first->line, more);
+                     "%s%s (line %u%s)", finding->what, ranks, first->line,
+                     more);
         if (!log_explain(d, log, said, first->shape) && said == NO_TUNER)
             d->diagnosis.n--;
     }
