@@ -237,7 +237,7 @@ static double log_count_channels(const struct stp_job_log *log, unsigned shape)
     return isfinite(least) ? least : 0;
 }
 
-/* All versions make two channels, up to 64, of one of the graphs. */
+/* All versions make two channels of one of the graphs, up to a limit. */
 static void log_judge_channels(struct stp_doctor *d,
                                const struct stp_job_log *log, unsigned shape)
 {
@@ -249,14 +249,15 @@ static void log_judge_channels(struct stp_doctor *d,
     const struct stp_log_fact *ring =
         stp_log_next(log, STP_LOG_RING_GRAPH, shape, NULL);
     const double n = log_count_channels(log, shape);
+    const double expected = fmin(2 * n, stp_log_minor(log) >= 25 ? 64 : 32);
     const double bw = ring != NULL ? n * stp_log_number(ring, 3) : 0;
 
-    if (channels != NULL && n <= 32 && stp_log_number(channels, 0) < 2 * n) {
+    if (channels != NULL && stp_log_number(channels, 0) < expected) {
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, NULL, NULL,
                      "%.0f channels between %u ranks (line %u), where the "
                      "graphs give %.0f",
                      stp_log_number(channels, 0), s->n_ranks, channels->line,
-                     2 * n);
+                     expected);
         log_explain(d, log, FEW_CHANNELS, shape);
     }
     /* half, so that what searches round off is none */
