@@ -84,21 +84,6 @@ static int source_next(struct source *src)
 
 /* ---- events ---- */
 
-static void traces_take(struct source *src, struct reading *r,
-                        const struct event_kind *kind, unsigned line)
-{
-    cJSON *json = cJSON_ParseWithLength(src->kept, src->n_kept);
-
-    if (kind->format != NULL)
-        snprintf(r->b->trace.format, sizeof(r->b->trace.format), "%s",
-                 kind->format);
-    src->status = json != NULL
-                      ? kind->take(r, line, json)
-                      : stp_read_skip(r, "event", " that is not JSON", line);
-    cJSON_Delete(json);
-    src->max_kept = 0;
-}
-
 /* Takes the events of a file: objects that an object holds under a key, or that
  * are items of a list there or of a list that is the file.  Brackets are
  * counted and texts passed by; all else is left to cJSON, an event at a time.
@@ -144,7 +129,17 @@ static void traces_scan(struct source *src, struct reading *r)
             depth++;
         } else if ((c == '}' || c == ']') && depth > 0 && --depth == begin &&
                    kind != NULL) {
-            traces_take(src, r, kind, line);
+            cJSON *json = cJSON_ParseWithLength(src->kept, src->n_kept);
+
+            if (kind->format != NULL)
+                snprintf(r->b->trace.format, sizeof(r->b->trace.format), "%s",
+                         kind->format);
+            src->status =
+                json != NULL
+                    ? kind->take(r, line, json)
+                    : stp_read_skip(r, "event", " that is not JSON", line);
+            cJSON_Delete(json);
+            src->max_kept = 0;
             kind = NULL;
         }
     }
@@ -266,16 +261,11 @@ static enum stp_status traces_load_file(const char *path,
     return status;
 }
 
-static int traces_select(const struct dirent *entry)
-{
-    return entry->d_name[0] != '.';
-}
-
 enum stp_status stp_traces_load(const char *path, struct stp_trace *trace_ret,
                                 struct stp_error *err)
 {
     struct dirent **files = NULL;
-    const int n = scandir(path, &files, traces_select, versionsort);
+    const int n = scandir(path, &files, NULL, versionsort);
     enum stp_status status =
         n < 0 ? traces_load_file(path, trace_ret, err)
               : stp_fail(err, STP_ERR_IO, "a folder without a file");
@@ -285,7 +275,7 @@ enum stp_status stp_traces_load(const char *path, struct stp_trace *trace_ret,
         char file[4096];
 
         snprintf(file, sizeof(file), "%s/%s", path, name);
-        if (status != STP_OK) {
+        if (status != STP_OK && name[0] != '.') {
             status = traces_load_file(file, trace_ret, err);
             if (status == STP_OK)
                 stp_printable(name, strlen(name), trace_ret->file,
