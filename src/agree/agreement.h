@@ -42,6 +42,7 @@ enum { STP_AGREE_RANKS = 1024 }; /* at most, with proposals */
 /* All that enters a decision, and two hashes that tell why it differs. */
 enum stp_fingerprint_part {
     STP_FINGERPRINT_BUILD,    /* plugin, release, version of the interface */
+    STP_FINGERPRINT_LOWER,    /* the tuner that ours asks first; 0: none */
     STP_FINGERPRINT_POLICY,   /* stp_compiled_hash(); 0: inactive */
     STP_FINGERPRINT_SETTINGS, /* other than files */
     STP_FINGERPRINT_FILE,     /* stp_policy_hash() of the whole file */
@@ -80,6 +81,8 @@ struct stp_agreement {
     bool proposes;       /* this rank takes part in proposals */
     bool observes;       /* it is the observer */
     bool compares_hosts; /* a thread must call compare_hosts() */
+    bool is_apart;       /* compare() refused, since the ranks are known to have
+                            different tuners below ours; the same on all */
     int n_shares;        /* further threads that hold it, and leave it */
 };
 

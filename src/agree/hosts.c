@@ -21,6 +21,7 @@ enum {
 
 #define FOLLOW "follow"
 #define ASIDE  "aside"
+#define APART  "apart"
 
 /* One host's part of a comparison, as far as it has come. */
 struct comparison {
@@ -32,6 +33,7 @@ struct comparison {
     size_t n_published; /* ranks of this host that the store knows of */
     size_t n_arrived;   /* ranks of all hosts, as last heard */
     bool differs;       /* from the reference */
+    bool is_apart;      /* in the tuner below ours */
     bool is_counted;    /* 'ready' may hold this host */
     char decision[WORD_TEXT];
 };
@@ -155,6 +157,9 @@ static bool comparison_publish_ranks(struct comparison *c)
             return false;
         c->differs |= size_now != size ||
                       memcmp(reference.part, from->fingerprint.part, size) != 0;
+        c->is_apart |= size_now == size &&
+                       reference.part[STP_FINGERPRINT_LOWER] !=
+                           from->fingerprint.part[STP_FINGERPRINT_LOWER];
         if (!comparison_add(c, "arrived", n, &c->n_arrived))
             return false;
         c->n_published += n;
@@ -207,7 +212,7 @@ static bool comparison_decide(struct comparison *c, const char *word)
  * by making 'arrived' larger than their number. */
 static bool comparison_refuse(struct comparison *c)
 {
-    return comparison_decide(c, ASIDE) &&
+    return comparison_decide(c, c->is_apart ? APART : ASIDE) &&
            comparison_add(c, "arrived", c->hosts->n_ranks, &c->n_arrived) &&
            (c->hosts->is_cancelled(c->hosts->user) ||
             comparison_end_generation(c));
@@ -236,7 +241,7 @@ static bool comparison_get_ready(struct comparison *c)
     memcpy(c->decision, now, sizeof(now));
     /* The copy is a hint: what it should be is in the decision. */
     return strcmp(now, FOLLOW) == 0 || strcmp(now, ASIDE) == 0 ||
-           comparison_decide(c, ASIDE);
+           strcmp(now, APART) == 0 || comparison_decide(c, ASIDE);
 }
 
 /* Reads the decision over another connection, after the store was lost or the
@@ -313,18 +318,21 @@ static void comparison_explain(struct comparison *c, char *why, size_t size)
     free(rows);
 }
 
-bool stp_hosts_compare(const struct stp_hosts *hosts, char *why, size_t size)
+enum stp_hosts_outcome stp_hosts_compare(const struct stp_hosts *hosts,
+                                         char *why, size_t size)
 {
     struct comparison c = {
         .hosts = hosts, .deadline_ms = stp_now_ms() + hosts->store->timeout_ms};
-    bool is_agreed;
+    enum stp_hosts_outcome outcome;
 
     if (!comparison_connect(&c, c.deadline_ms + SETTLE_MS) ||
         !comparison_gather(&c) || !comparison_get_ready(&c))
         comparison_read_decision(&c);
-    is_agreed = strcmp(c.decision, FOLLOW) == 0;
-    if (!is_agreed)
+    outcome = strcmp(c.decision, FOLLOW) == 0  ? STP_HOSTS_FOLLOW
+              : strcmp(c.decision, APART) == 0 ? STP_HOSTS_APART
+                                               : STP_HOSTS_ASIDE;
+    if (outcome != STP_HOSTS_FOLLOW)
         comparison_explain(&c, why, size);
     stp_client_close(&c.client);
-    return is_agreed;
+    return outcome;
 }

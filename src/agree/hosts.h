@@ -13,7 +13,9 @@
  *                  if "aside" is decided
  *   G/ready        ranks of hosts that know that all arrived, and equal the
  *                  reference
- *   G/decision     "follow" or "aside", written once, by compare-and-set
+ *   G/decision     "follow", "aside", or "apart", which is to step aside and
+ *                  leave out the tuner below ours, in which hosts differ;
+ *                  written once, by compare-and-set
  *   G/decided      a copy of it, which those await that are ready: a
  *                  compare-and-set wakes nobody in PyTorch's older server
  *
@@ -51,7 +53,10 @@ struct stp_hosts {
     void *user;
 };
 
+enum stp_hosts_outcome { STP_HOSTS_ASIDE, STP_HOSTS_FOLLOW, STP_HOSTS_APART };
+
 /* Whether all hosts have the same fingerprint and know it; else writes why not
  * into 'why'.  Blocks for the store's time limit and three seconds at most, if
  * names are resolved and files found in time.  No connection is left. */
-bool stp_hosts_compare(const struct stp_hosts *hosts, char *why, size_t size);
+enum stp_hosts_outcome stp_hosts_compare(const struct stp_hosts *hosts,
+                                         char *why, size_t size);

@@ -50,6 +50,21 @@ bool stp_identities_are_equal(const struct stp_identity *identities, size_t n)
                            STP_N_FINGERPRINT_DECIDES;
 }
 
+bool stp_identities_are_apart(const struct stp_identity *identities, size_t n)
+{
+    const struct stp_identity *first = NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!stp_identity_is_full(&identities[i]))
+            continue;
+        if (first == NULL)
+            first = &identities[i];
+        if (identity_differs(&identities[i], first, STP_FINGERPRINT_LOWER))
+            return true;
+    }
+    return false;
+}
+
 /* ---- in words ---- */
 
 struct text {
@@ -131,6 +146,11 @@ static void text_append_predicate(struct text *text,
         [STP_FINGERPRINT_BUILD] = {"has another Steptune plugin or release",
                                    "have other Steptune plugins or releases",
                                    "than this rank"},
+        [STP_FINGERPRINT_LOWER] =
+            {"has another tuner below Steptune's",
+             "have other tuners below Steptune's",
+             "than this rank (STEPTUNE_CHAIN, libnccl-tuner.so, "
+             "NCCL_NET_PLUGIN; each rank's log names it)"},
         [STP_FINGERPRINT_SETTINGS] =
             {"has", "have",
              "other settings than this rank (STEPTUNE_AGREE, STEPTUNE_FREEZE, "

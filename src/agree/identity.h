@@ -17,7 +17,7 @@ struct stp_identity {
     int32_t pid;
     int32_t number;   /* struct stp_agreement_rank's */
     uint32_t is_full; /* written last */
-    uint32_t unused[5];
+    uint32_t unused[3];
 };
 
 static_assert(sizeof(struct stp_identity) == 64, "a cache line");
@@ -40,6 +40,9 @@ bool stp_identity_is_full(const struct stp_identity *identity);
 
 /* Whether all full rows of the 'n' have the same deciding parts. */
 bool stp_identities_are_equal(const struct stp_identity *identities, size_t n);
+
+/* Whether two of them have different tuners below ours. */
+bool stp_identities_are_apart(const struct stp_identity *identities, size_t n);
 
 /* Writes why not all of the 'n' ranks decide as rank 'own' does: which ranks
  * differ from it and in what, or that only so many of 'n_needed' have joined.

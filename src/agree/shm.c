@@ -23,7 +23,7 @@
 _Static_assert((int)STP_AGREE_RANKS == (int)STP_BOARD_RANKS,
                "a board has room for all ranks");
 
-enum shm_outcome { OPEN, COMMITTED, AGREED, REFUSED };
+enum shm_outcome { OPEN, COMMITTED, AGREED, REFUSED, APART };
 
 enum {
     /* beyond the time limit of the rank that compares: for it to say why, and
@@ -147,6 +147,7 @@ static bool shm_compare(struct stp_agreement *agreement, unsigned wait_ms)
             else
                 nanosleep(&pause, NULL);
         }
+        agreement->is_apart = outcome == APART;
         return outcome == AGREED;
     }
     for (unsigned i = 0; i < wait_ms && shm_read_outcome(shm) == OPEN &&
@@ -161,8 +162,14 @@ static bool shm_compare(struct stp_agreement *agreement, unsigned wait_ms)
             n_joined >= shm->n_needed &&
             stp_identities_are_equal(shm->identities, shm->step.n_ranks);
 
-        shm_move_outcome(shm, OPEN, is_agreed ? AGREED : REFUSED);
+        shm_move_outcome(
+            shm, OPEN,
+            is_agreed ? AGREED
+            : stp_identities_are_apart(shm->identities, shm->step.n_ranks)
+                ? APART
+                : REFUSED);
     }
+    agreement->is_apart = shm_read_outcome(shm) == APART;
     return shm_read_outcome(shm) == AGREED;
 }
 
@@ -186,12 +193,17 @@ static void shm_compare_hosts(struct stp_agreement *agreement)
                                     .is_cancelled = shm_is_cancelled,
                                     .commit = shm_commit,
                                     .user = shm};
-    bool is_agreed =
-        stp_hosts_compare(&hosts, shm->state->why, sizeof(shm->state->why));
+    static const enum shm_outcome outcomes[] = {
+        [STP_HOSTS_ASIDE] = REFUSED,
+        [STP_HOSTS_FOLLOW] = AGREED,
+        [STP_HOSTS_APART] = APART,
+    };
+    const enum shm_outcome outcome = outcomes[stp_hosts_compare(
+        &hosts, shm->state->why, sizeof(shm->state->why))];
 
-    atomic_store(&shm->state->has_why, !is_agreed);
-    if (!shm_move_outcome(shm, COMMITTED, is_agreed ? AGREED : REFUSED))
-        shm_move_outcome(shm, OPEN, REFUSED);
+    atomic_store(&shm->state->has_why, outcome != AGREED);
+    if (!shm_move_outcome(shm, COMMITTED, outcome))
+        shm_move_outcome(shm, OPEN, outcome == AGREED ? REFUSED : outcome);
 }
 
 static void shm_cancel_hosts(struct stp_agreement *agreement)

@@ -259,6 +259,8 @@ TEST_F(Agreement, ComparesWhatDecidesAndNotTheFileItCameFrom)
 
         EXPECT_EQ(part == STP_FINGERPRINT_FILE, MayDecide(a));
         EXPECT_EQ(part == STP_FINGERPRINT_FILE, MayDecide(b));
+        EXPECT_EQ(part == STP_FINGERPRINT_LOWER, a->is_apart);
+        EXPECT_EQ(part == STP_FINGERPRINT_LOWER, b->is_apart);
         LeaveAll();
     }
 }

@@ -174,12 +174,24 @@ class Alone
     Alone(const Alone &) = delete;
     Alone &operator=(const Alone &) = delete;
 
-    bool Follows()
+    stp_hosts_outcome Outcome()
     {
         char text[512] = "";
-        const bool follows = stp_hosts_compare(&hosts_, text, sizeof(text));
+        const stp_hosts_outcome outcome =
+            stp_hosts_compare(&hosts_, text, sizeof(text));
         why = text;
-        return follows;
+        return outcome;
+    }
+    bool Follows()
+    {
+        return Outcome() == STP_HOSTS_FOLLOW;
+    }
+
+    // Compares ranks of which the last has another tuner below.
+    stp_hosts_outcome CompareApart()
+    {
+        identities_.back().fingerprint.part[STP_FINGERPRINT_LOWER] = 1;
+        return Outcome();
     }
 
     bool is_cancelled = false;
@@ -192,6 +204,16 @@ class Alone
     stp_agreement_store store_{};
     stp_hosts hosts_{};
 };
+
+// Then all leave it out; where policies differ it stays.
+TEST(Hosts, SayIfTheyDifferInTheTunerBelow)
+{
+    const StoreThread store;
+
+    EXPECT_EQ(STP_HOSTS_APART, Alone(store, 1, 2, {7, 7}).CompareApart());
+    EXPECT_EQ(STP_HOSTS_APART, Alone(store, 2, 2, {7, 8}).CompareApart());
+    EXPECT_EQ(STP_HOSTS_ASIDE, Alone(store, 3, 2, {7, 8}).Outcome());
+}
 
 // ---- all come ----
 

@@ -84,6 +84,10 @@ const Case kCases[] = {
      "rank 1 has no policy in force (its log says why)"},
     {"build", 2, {{0, {}, false}, {1, {STP_FINGERPRINT_BUILD, kPolicy}, false}}, 0,
      "rank 1 has another Steptune plugin or release than this rank"},
+    {"below", 2, {{0, {}, false}, {1, {STP_FINGERPRINT_LOWER, kPolicy}, false}}, 0,
+     "rank 1 has another tuner below Steptune's than this rank "
+     "(STEPTUNE_CHAIN, libnccl-tuner.so, NCCL_NET_PLUGIN; each rank's log "
+     "names it)"},
     {"settings", 2, {{0, {}, false}, {1, {STP_FINGERPRINT_SETTINGS}, false}}, 0,
      "rank 1 has other settings than this rank (STEPTUNE_AGREE, "
      "STEPTUNE_FREEZE, STEPTUNE_STRATEGY; where hosts learn, also "
