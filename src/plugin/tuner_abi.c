@@ -3,9 +3,10 @@
  * Every version that NCCL has shipped is translated to the same functions
  * here, so that no backend sees a version number.
  *
- * Nothing in this file ever returns an error: one from init would fail the
+ * Nothing in this file makes an error: one from init would fail the
  * communicator, an error from getCollInfo the collective.  A tuner that cannot
- * help logs why, once, and changes nothing. */
+ * help logs why, once, and changes nothing.  Errors of the tuner below are
+ * NCCL's to see (chain.h). */
 #include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "core/utf8.h"
 #include "nccl_tuner_abi.h"
 #include "plugin/backend.h"
+#include "plugin/chain.h"
 #include "plugin/chunk.h"
 #include "plugin/entry.h"
 #include "plugin/ledger_file.h"
@@ -32,6 +34,7 @@ struct context {
     bool must_compare; /* ranks, at the first decision */
     bool has_warned;   /* why it is inactive */
     ncclDebugLogger_t log;
+    struct stp_chain chain;
     struct stp_chunk_notes chunks;
     struct stp_ledger *ledger; /* NULL: the settings name no folder */
 };
@@ -67,8 +70,9 @@ static void tuner_step_aside(struct context *ctx, const char *why)
     ctx->backend = NULL;
     tuner_note(ctx, true, why);
     if (!ctx->has_warned)
-        LOG(ctx->log, NCCL_LOG_WARN, "%s; stepping aside, NCCL tunes alone",
-            why);
+        LOG(ctx->log, NCCL_LOG_WARN, "%s; stepping aside, %s", why,
+            ctx->chain.ask != NULL ? "the tuner below decides"
+                                   : "NCCL tunes alone");
     ctx->has_warned = true;
 }
 
@@ -90,6 +94,8 @@ static void tuner_compare(struct context *ctx)
     char why[WHY_TEXT];
 
     ctx->must_compare = false;
+    if (ctx->agreement->is_apart)
+        stp_chain_leave_out(&ctx->chain);
     if (!is_agreed) {
         ctx->agreement->ops->explain(ctx->agreement, why, sizeof(why));
         tuner_step_aside(ctx, why);
@@ -113,6 +119,7 @@ tuner_fingerprint(const struct context *ctx,
     for (const char *c = STP_TUNER_NAME " " STP_VERSION; *c != '\0'; c++)
         build = stp_hash(build, (unsigned char)*c);
     f.part[STP_FINGERPRINT_BUILD] = stp_hash(build, (uint64_t)version);
+    f.part[STP_FINGERPRINT_LOWER] = ctx->chain.identity;
     f.part[STP_FINGERPRINT_SETTINGS] =
         stp_hash(f.part[STP_FINGERPRINT_SETTINGS], settings->agree);
     return f;
@@ -247,21 +254,24 @@ static void tuner_open(struct context *ctx, int version,
     }
 }
 
-static ncclResult_t tuner_init(int version, void **context, uint64_t comm_id,
-                               size_t n_ranks, size_t n_nodes,
-                               ncclDebugLogger_t log,
-                               const ncclNvlDomainInfo_v5_t *nvl)
+static ncclResult_t tuner_init(const struct stp_chain_init *init,
+                               void **context)
 {
-    struct stp_comm_info info = {
-        .comm_id = comm_id, .shape = {n_ranks, n_nodes, NULL}, .n_local = 1};
+    const ncclNvlDomainInfo_v5_t *nvl = init->nvl;
+    const size_t n_ranks = init->n_ranks, n_nodes = init->n_nodes;
+    const ncclDebugLogger_t log = init->log;
+    struct stp_comm_info info = {.comm_id = init->comm_id,
+                                 .shape = {n_ranks, n_nodes, NULL},
+                                 .n_local = 1};
     struct context *ctx = calloc(1, sizeof(*ctx));
     struct stp_entry entry;
+    ncclResult_t rc;
 
     *context = ctx;
     if (ctx == NULL) {
         LOG(log, NCCL_LOG_WARN,
             "out of memory; stepping aside, NCCL tunes alone");
-        return ncclSuccess;
+        return stp_chain_exists(init) ? ncclSystemError : ncclSuccess;
     }
     ctx->log = log;
     ctx->pid = getpid();
@@ -270,10 +280,12 @@ static ncclResult_t tuner_init(int version, void **context, uint64_t comm_id,
     else if (nvl != NULL && nvl->minRanksPerNvlDomain >= 1 &&
              (size_t)nvl->minRanksPerNvlDomain <= n_ranks)
         info.n_local = (size_t)nvl->minRanksPerNvlDomain;
+    rc = stp_chain_open(&ctx->chain, init);
+    ctx->has_warned = ctx->chain.has_told;
     stp_entry_begin(&entry);
-    tuner_open(ctx, version, &info);
+    tuner_open(ctx, init->version, &info);
     stp_entry_end(&entry);
-    return ncclSuccess;
+    return ctx->must_compare || n_ranks == 1 ? ncclSuccess : rc;
 }
 
 /* Whether 'choice' is filled in; else NCCL decides. */
@@ -285,8 +297,6 @@ static bool tuner_choose(struct context *ctx, const struct stp_query *query,
 
     if ((ctx->agreement != NULL || ctx->ledger != NULL) && ctx->pid != getpid())
         return false;
-    if (ctx->must_compare)
-        tuner_compare(ctx);
     is_decided = ctx->backend != NULL &&
                  stp_backend_choose(ctx->backend, query, view, choice);
     if (ctx->ledger != NULL)
@@ -298,34 +308,45 @@ static bool tuner_choose(struct context *ctx, const struct stp_query *query,
 static ncclResult_t tuner_finalize(void *opaque)
 {
     struct context *ctx = opaque;
+    ncclResult_t rc;
 
     if (ctx == NULL || ctx->pid != getpid())
         return ncclSuccess;
+    rc = stp_chain_close(&ctx->chain);
     stp_backend_close(ctx->backend);
     tuner_leave(ctx);
     stp_ledger_close(ctx->ledger);
     free(ctx);
-    return ncclSuccess;
+    return rc;
 }
 
 /* ---- init ---- */
 
-static ncclResult_t tuner_init_v2(size_t n_ranks, size_t n_nodes,
-                                  ncclDebugLogger_t log, void **context)
-{
-    return tuner_init(2, context, 0, n_ranks, n_nodes, log, NULL);
-}
+#define TUNER_OLD_INIT(version)                                                \
+    static ncclResult_t tuner_init_v##version(                                 \
+        size_t n_ranks, size_t n_nodes, ncclDebugLogger_t log, void **context) \
+    {                                                                          \
+        const struct stp_chain_init init = {version, 0,    n_ranks, n_nodes,   \
+                                            log,     NULL, NULL};              \
+                                                                               \
+        return tuner_init(&init, context);                                     \
+    }
 
-/* NCCL's constants, whose type differs, stay as they are. */
+TUNER_OLD_INIT(2)
+TUNER_OLD_INIT(3)
+TUNER_OLD_INIT(4)
+
+/* NCCL's constants, whose type differs, are for the tuner below. */
 #define TUNER_INIT(version, constants_type)                                    \
     static ncclResult_t tuner_init_v##version(                                 \
         void **context, uint64_t comm_id, size_t n_ranks, size_t n_nodes,      \
         ncclDebugLogger_t log, ncclNvlDomainInfo_v5_t *nvl,                    \
         constants_type *constants)                                             \
     {                                                                          \
-        (void)constants;                                                       \
-        return tuner_init(version, context, comm_id, n_ranks, n_nodes, log,    \
-                          nvl);                                                \
+        const struct stp_chain_init init = {                                   \
+            version, comm_id, n_ranks, n_nodes, log, nvl, constants};          \
+                                                                               \
+        return tuner_init(&init, context);                                     \
     }
 
 TUNER_INIT(5, ncclTunerConstants_v5_t)
@@ -352,14 +373,20 @@ static ncclResult_t tuner_get_coll_info_v2(void *context, ncclFunc_t coll,
     const struct stp_cost_view view = {cost[0], NCCL_ALGO_PAT,
                                        NCCL_NUM_PROTOCOLS};
     const struct stp_query query = {(int)coll, n_bytes, n_pipe_ops, 0};
+    struct context *ctx = context;
+    const int own_channels = *n_channels;
     struct stp_choice choice;
+    ncclResult_t rc;
 
-    if (context == NULL || !tuner_choose(context, &query, &view, &choice))
+    if (ctx == NULL)
         return ncclSuccess;
+    rc = stp_chain_ask_pair(&ctx->chain, coll, n_bytes, collnet, nvls,
+                            n_pipe_ops, algo, proto, n_channels);
+    if (rc != ncclSuccess || !tuner_choose(context, &query, &view, &choice))
+        return rc;
     *algo = choice.algo;
     *proto = choice.proto;
-    if (choice.n_channels != 0)
-        *n_channels = choice.n_channels;
+    *n_channels = choice.n_channels != 0 ? choice.n_channels : own_channels;
     return ncclSuccess;
 }
 
@@ -417,25 +444,31 @@ static ncclResult_t tuner_get_coll_info_v4(void *context, ncclFunc_t coll,
     const struct stp_query query = {(int)coll, n_bytes, n_pipe_ops, reg_buff};
     float *cost = (float *)cost_table; /* contiguous, whatever its type says */
     const struct stp_cost_view view = {cost, n_algo, n_proto};
+    const int own_channels = *n_channels;
     struct context *ctx = context;
     struct stp_choice choice;
-    bool is_decided;
+    bool is_preview, is_decided;
+    ncclResult_t rc;
 
     if (ctx == NULL)
         return ncclSuccess;
-    if (tuner_is_preview(&query, &view)) {
-        if (ctx->ledger != NULL)
-            ctx->ledger->n_previews++;
-        return ncclSuccess;
-    }
+    is_preview = tuner_is_preview(&query, &view);
+    if (!is_preview && ctx->must_compare && ctx->pid == getpid())
+        tuner_compare(ctx); /* before the tuner below says anything */
+    rc = stp_chain_ask(&ctx->chain, coll, n_bytes, n_pipe_ops, cost, n_algo,
+                       n_proto, reg_buff, n_channels);
+    if (is_preview && ctx->ledger != NULL)
+        ctx->ledger->n_previews++;
+    if (is_preview || rc != ncclSuccess)
+        return rc;
     is_decided = tuner_choose(ctx, &query, &view, &choice);
     stp_chunk_note(&ctx->chunks, query.coll, is_decided ? &choice : NULL);
     if (!is_decided)
         return ncclSuccess;
+    stp_chain_settle(&ctx->chain, cost, n_algo * n_proto);
     tuner_make_smallest(cost, n_algo * n_proto,
                         choice.algo * n_proto + choice.proto);
-    if (choice.n_channels != 0)
-        *n_channels = choice.n_channels;
+    *n_channels = choice.n_channels != 0 ? choice.n_channels : own_channels;
     return ncclSuccess;
 }
 
@@ -453,12 +486,15 @@ static ncclResult_t tuner_get_chunk_size_v6(void *context, ncclFunc_t coll,
                                             int n_channels, size_t *chunk_size)
 {
     struct context *ctx = context;
-    size_t chunk = 0;
+    size_t chunk;
 
-    if (ctx != NULL)
-        chunk = stp_chunk_find(&ctx->chunks, (int)coll, algo, proto);
-    if (chunk != 0)
-        *chunk_size = chunk;
+    if (ctx == NULL)
+        return ncclSuccess;
+    chunk = stp_chunk_find(&ctx->chunks, (int)coll, algo, proto);
+    if (chunk == 0)
+        return stp_chain_ask_chunk(&ctx->chain, coll, n_bytes, algo, proto,
+                                   n_channels, chunk_size);
+    *chunk_size = chunk;
     return ncclSuccess;
 }
 
@@ -476,9 +512,9 @@ EXPORT const ncclTuner_v7_t ncclTunerPlugin_v7;
 const ncclTuner_v2_t ncclTunerPlugin_v2 = {
     STP_TUNER_NAME, tuner_init_v2, tuner_get_coll_info_v2, tuner_finalize};
 const ncclTuner_v3_t ncclTunerPlugin_v3 = {
-    STP_TUNER_NAME, tuner_init_v2, tuner_get_coll_info_v3, tuner_finalize};
+    STP_TUNER_NAME, tuner_init_v3, tuner_get_coll_info_v3, tuner_finalize};
 const ncclTuner_v4_t ncclTunerPlugin_v4 = {
-    STP_TUNER_NAME, tuner_init_v2, tuner_get_coll_info_v4, tuner_finalize};
+    STP_TUNER_NAME, tuner_init_v4, tuner_get_coll_info_v4, tuner_finalize};
 const ncclTuner_v5_t ncclTunerPlugin_v5 = {
     STP_TUNER_NAME, tuner_init_v5, tuner_get_coll_info_v4, tuner_finalize};
 const ncclTuner_v6_t ncclTunerPlugin_v6 = {

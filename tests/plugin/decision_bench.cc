@@ -10,7 +10,8 @@
 // about sizes all over the range.  The online plugin is asked about those of a
 // training step: on a rank that follows, and on the observer, while it explores
 // by the GPU's times or by steps, whose calls all are timed, and once all is
-// settled.
+// settled.  "below" is a tuner of others, alone and with the static plugin
+// above.
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
 #include <time.h>
@@ -57,6 +58,7 @@ using CostTable = float[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
 constexpr CostTable kFresh = {{30, 28, 45}, {20, 25, 24}};
 
 const ncclTuner_v5_t *static_tuner;
+const ncclTuner_v5_t *below_tuner;
 const ncclTuner_v5_t *online_tuner;
 const ncclProfiler_v5_t *online_profiler;
 std::string path; // of policies and rewards
@@ -232,6 +234,29 @@ void Static(benchmark::State &state)
     static_tuner->finalize(ctx);
 }
 
+// A tuner of others: alone, or below the static plugin, of whose rules none
+// applies or all do.
+void Below(benchmark::State &state)
+{
+    const ncclTuner_v5_t *tuner =
+        state.range(0) != 0 ? static_tuner : below_tuner;
+    ncclTunerConstants_v5_t constants = {};
+    ncclNvlDomainInfo_v5_t nvl = {1, 8, 8};
+    void *ctx = nullptr;
+    size_t i = 0;
+
+    setenv("STEPTUNE_CHAIN", STP_BELOW, 1);
+    setenv("NCCL_TUNER_CONFIG_FILE", path.c_str(), 1);
+    WritePolicy(10);
+    if (state.range(0) == 1)
+        std::ofstream(path) << "broadcast,0,inf,ring,ll,-1,-1,-1\n";
+    tuner->init(&ctx, 1, 8, 1, Log, &nvl, &constants);
+    for ([[maybe_unused]] auto _ : state)
+        Ask(tuner, ctx, SizeOfCall(0, true) + i++ % 4096);
+    tuner->finalize(ctx);
+    setenv("STEPTUNE_CHAIN", "none", 1);
+}
+
 // ---- the online plugin ----
 
 // A communicator of two ranks, of which the first is the observer.
@@ -387,6 +412,11 @@ void Register()
         ->ArgNames({"rules", "repeat"})
         ->ArgsProduct({{10, 100, 1000, 10000, 100000}, {1, 0}})
         ->Iterations(kCalls);
+    benchmark::RegisterBenchmark("below", Below)
+        ->ArgName("chained")
+        ->DenseRange(0, 2)
+        ->Repetitions(5)
+        ->ReportAggregatesOnly();
     for (const auto &role : roles)
         benchmark::RegisterBenchmark(
             (std::string("online/") + role.name).c_str(),
@@ -401,6 +431,7 @@ void Register()
 
 int main(int argc, char **argv)
 {
+    setenv("STEPTUNE_CHAIN", "none", 1);
     setenv("STEPTUNE_AGREE", "assume", 1); // one rank stands for all
     const TemporaryFolder folder;
 
@@ -408,6 +439,7 @@ int main(int argc, char **argv)
     const char *static_file = argc > 1 ? argv[1] : STP_PLUGIN;
     const char *online_file = argc > 2 ? argv[2] : STP_ONLINE;
     static_tuner = Load<ncclTuner_v5_t>(static_file, "ncclTunerPlugin_v5");
+    below_tuner = Load<ncclTuner_v5_t>(STP_BELOW, "ncclTunerPlugin_v5");
     online_tuner = Load<ncclTuner_v5_t>(online_file, "ncclTunerPlugin_v5");
     online_profiler = Load<ncclProfiler_v5_t>(online_file, "ncclProfiler_v5");
     path = folder.Path("file");

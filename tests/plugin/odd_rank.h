@@ -156,6 +156,8 @@ class Job
               "STEPTUNE_AGREE_PASSWORD", "NCCL_HOSTID", "MASTER_ADDR",
               "MASTER_PORT", "TORCHELASTIC_RUN_ID"})
             unsetenv(name);
+        setenv("STEPTUNE_CHAIN", "none", 1);
+        unsetenv("BELOW");
         setenv("STEPTUNE_GPU", "H200", 1);
         setenv("NCCL_TUNER_CONFIG_FILE", "p.conf", 1);
         setenv("STEPTUNE_OBJECTIVE", "file", 1); // needs no profiler

@@ -69,6 +69,13 @@ void Nothing()
 {
 }
 
+void Below()
+{
+    setenv("STEPTUNE_CHAIN", STP_BELOW, 1);
+}
+
+constexpr char kOtherBelow[] = "rank 2 has another tuner below Steptune's";
+constexpr char kOthersBelow[] = "ranks 0, 1 and 3 have other tuners below";
 constexpr char kMissing[] = "rank 2 did not join on this host";
 constexpr char kInactive[] = "rank 2 has no policy in force";
 constexpr char kOtherPolicy[] = "rank 2 holds another policy than this rank";
@@ -102,6 +109,11 @@ const Case kCases[] = {
      "ranks 0, 1 and 3 have other settings", kOtherSetting},
     {"unknown_word_for_agree", Nothing, Set("STEPTUNE_AGREE", "yes"),
      "STEPTUNE_AGREE is 'yes', expected auto, shm, assume, required, tcpstore://HOST:PORT", kInactive},
+    {"no_tuner_below", Below, Set("STEPTUNE_CHAIN", "none"), kOthersBelow, kOtherBelow},
+    {"another_tuner_below", Below, Set("STEPTUNE_CHAIN", STP_OTHER_BELOW),
+     kOthersBelow, kOtherBelow},
+    {"a_tuner_below_that_fails", Below, Set("BELOW", "fails_in_init"),
+     "cannot be asked first: its init returns error 3", kOtherBelow},
     {"no_plugin", Nothing, Plugin(""), nullptr, kMissing},
     {"a_library_that_is_no_tuner", Nothing, Plugin(STP_NO_TUNER), nullptr, kMissing},
     {"another_release", Nothing, Plugin(STP_OLDER),
@@ -120,6 +132,20 @@ INSTANTIATE_TEST_SUITE_P(Table, OddRank, testing::ValuesIn(kCases),
                          [](const auto &c) {
                              return std::string(c.param.name);
                          });
+
+// Also on the rank that has nothing but it.
+TEST_F(OnH200, TunerBelowDecidesWhereRanksStepAsideForAnotherReason)
+{
+    for (const Change &odd : {Replace("p.conf", ""), Plugin(STP_BELOW)}) {
+        Job job(machine_.get(), "2.28", STP_PLUGIN);
+        const Outcome out = job.Run(Below, kOdd, odd);
+
+        EXPECT_EQ(ncclSuccess, out.rc) << out.error;
+        EXPECT_TRUE(out.tuned);
+        EXPECT_THAT(out.warnings[0],
+                    ElementsAre(HasSubstr("the tuner below decides")));
+    }
+}
 
 // A rank that learns is in force without a policy.
 TEST_F(OnH200, RankThatLearnsWithoutAPolicyIsNotInactive)

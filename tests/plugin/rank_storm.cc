@@ -20,6 +20,7 @@ struct Kind {
     // A change at random.
     Change (*make)(std::mt19937_64 &random);
     const char *plugin = nullptr; // all ranks', if not at random
+    bool has_below = false;       // all ask a tuner below first
 };
 
 std::string Rule(std::mt19937_64 &random)
@@ -103,6 +104,30 @@ const Kind kKinds[] = {
          return Fail(kind, 1 + static_cast<uint32_t>(random() % 12),
                      random() % 2);
      }},
+    {"a tuner below", [](std::mt19937_64 &) -> Change { return [] {}; },
+     nullptr, true},
+    {"the tuner below, alone",
+     [](std::mt19937_64 &) { return Plugin(STP_BELOW); }, nullptr, true},
+    {"the tuner below",
+     [](std::mt19937_64 &random) {
+         return Set("STEPTUNE_CHAIN",
+                    Pick(random, {"none", "/absent.so", STP_OTHER_BELOW}));
+     },
+     nullptr, true},
+    {"the tuner below, which fails",
+     [](std::mt19937_64 &) { return Set("BELOW", "fails_in_init"); }, nullptr,
+     true},
+    {"policies above a tuner",
+     [](std::mt19937_64 &random) {
+         return Replace("p.conf", std::string(kPolicy) + Rule(random));
+     },
+     nullptr, true},
+    {"half a policy above a tuner",
+     [](std::mt19937_64 &random) {
+         const std::string text = kPolicy;
+         return Replace("p.conf", text.substr(0, random() % text.size()));
+     },
+     nullptr, true},
     {"clock",
      [](std::mt19937_64 &random) -> Change {
          const auto ns = static_cast<int64_t>(random() >> 2);
@@ -116,7 +141,8 @@ std::string Judge(const Outcome &out, const std::string &kind, int odd,
 {
     for (size_t r = 0; is_aside && r < out.warnings.size(); r++) {
         const bool has_plugin = static_cast<int>(r) != odd ||
-                                (kind != "no plugin" && kind != "no tuner");
+                                (kind != "no plugin" && kind != "no tuner" &&
+                                 kind != "the tuner below, alone");
         const size_t n = out.warnings[r].size();
         if (has_plugin && n != 1)
             return "rank " + std::to_string(r) + " warns " + std::to_string(n) +
@@ -139,9 +165,16 @@ storms::Outcome RunJob(uint64_t seed)
                          : random() % 2         ? STP_ONLINE
                                                 : STP_PLUGIN;
     const Change change = kind.make(random);
+    const bool is_odd = kind.name != std::string("a tuner below");
+    const char *below =
+        Pick(random, {"", "minus", "nan", "revives", "channels"});
+    if (is_odd) // one warning is enough
+        below = "minus";
     Job job(machine.get(), nccl, plugin);
     const Outcome out = job.Run(
         [=] {
+            setenv("STEPTUNE_CHAIN", kind.has_below ? STP_BELOW : "none", 1);
+            setenv("BELOW", below, 1);
             Write("p.conf.overlap", "allreduce,0,1M,ring,ll,-1,-1,-1\n");
             Write("p.conf", "collective,min_bytes,max_bytes,"
                             "algorithm,protocol,channels,gpu\n"

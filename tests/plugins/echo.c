@@ -1,6 +1,7 @@
 /*
  * echo.c - a tuner that logs its arguments and asks for ring/simple on 4
- * channels, of the version ECHO (2 to 7), a macro of the build
+ * channels, of the version ECHO (2 to 7), a macro of the build; with NET,
+ * another one, it is in a net plugin
  */
 #include "nccl_tuner_abi.h"
 
@@ -117,3 +118,7 @@ static ncclResult_t echo_chunk(void *context, ncclFunc_t coll, size_t n_bytes,
         "echo", echo_init, echo_ask, echo_end CHUNK}
 #define TUNER(version) TUNER_OF(version)
 TUNER(ECHO);
+
+#ifdef NET
+EXPORT const char *const ncclNetPlugin_v8 = "echo";
+#endif
