@@ -130,6 +130,22 @@ enum stp_status stp_find_module(const char *name, char path[STP_CLI_PATH],
 enum stp_status stp_find_plugin(const char *name, char path[STP_CLI_PATH],
                                 struct stp_error *err);
 
+enum { STP_NEWEST_TUNER = 7 }; /* version of the interface */
+
+/* A tuner of others. */
+struct stp_found_tuner {
+    int version; /* of the interface; 0: none */
+    char name[128];
+    char path[1024];
+    char by[32];   /* what named it: "STEPTUNE_CHAIN" */
+    char why[512]; /* STEPTUNE_CHAIN names none; else "" */
+};
+
+/* Finds the tuner that jobs of this environment have without ours, and ours
+ * asks first: plugin/lower.h, with a NCCL that knows version 'newest' of the
+ * interface, STP_NEWEST_TUNER if it is not known. */
+void stp_find_lower(int newest, struct stp_found_tuner *found_ret);
+
 /* Prepares to stage collectives by the stage policy in the file 'rules': finds
  * its absolute path, and the library that LD_PRELOAD is to have in front.
  * Complains and returns the exit status. */

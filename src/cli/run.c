@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "child/job.h"
 #include "core/policy/memory_policy.h"
+#include "plugin/lower.h"
 #include "plugin/online/online_settings.h"
 #include "plugin/online/recorder.h"
 #include "report/file.h"
@@ -127,6 +128,23 @@ static int run_set_plugin(const char *name, const char *plugin)
     if (before != NULL && stp_job_has(name) && strcmp(before, plugin) != 0)
         stp_complain("%s=%s is replaced for this job", name, before);
     return run_set(name, plugin);
+}
+
+/* Sets NCCL_TUNER_PLUGIN to ours, which asks the tuner that was there first. */
+static int run_set_chain(const char *plugin)
+{
+    const char *before = getenv("NCCL_TUNER_PLUGIN");
+    const char *chain = stp_lower_setting(getenv("STEPTUNE_CHAIN"), before);
+
+    if (chain == NULL || chain != before)
+        return run_set_plugin("NCCL_TUNER_PLUGIN", plugin);
+    stp_complain(
+        "the tuner of NCCL_TUNER_PLUGIN=%s is asked first, and decides "
+        "where no rule applies (STEPTUNE_CHAIN)",
+        before);
+    return run_set("STEPTUNE_CHAIN", before) == STP_EXIT_OK
+               ? run_set("NCCL_TUNER_PLUGIN", plugin)
+               : STP_EXIT_FAILED;
 }
 
 /* Puts a path in front of those that a variable has. */
@@ -267,7 +285,7 @@ static int run_set_tuner(struct run_options *o, const char *policy,
 
     if (stp_find_plugin(name, plugin, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
-    status = run_set_plugin("NCCL_TUNER_PLUGIN", plugin);
+    status = run_set_chain(plugin);
     if (status == STP_EXIT_OK && !o->online)
         status = run_set("NCCL_TUNER_CONFIG_FILE", policy);
     if (status == STP_EXIT_OK && o->online)

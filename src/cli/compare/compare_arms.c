@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/compare/compare.h"
+#include "plugin/lower.h"
 
 #define DEFAULT_POLICY "steptune.conf"
 
@@ -24,6 +25,10 @@ static const struct {
     [LIST_STAGE] = {"--stage", "stage", "none"},
     [LIST_ENV] = {"--env", NULL, "unset"},
 };
+
+/* A policy of the list: no tuner at all, where "none" is the tuner that was
+ * there before ours. */
+#define NO_TUNER "nccl"
 
 struct list {
     enum list_kind kind;
@@ -60,9 +65,16 @@ static int list_read(struct stp_compare_arms *arms, struct list *list,
 {
     const char *end;
 
+    struct stp_found_tuner lower;
+
     list->n = 0;
     if (strchr(text, ',') == NULL)
         list->values[list->n++] = lists[list->kind].none;
+    if (strchr(text, ',') == NULL && list->kind == LIST_POLICY) {
+        stp_find_lower(STP_NEWEST_TUNER, &lower);
+        if (lower.version > 0)
+            list->values[list->n++] = NO_TUNER;
+    }
     for (;; text = end + 1) {
         end = text + strcspn(text, ",");
         if (end == text && list->kind != LIST_ENV)
@@ -158,9 +170,26 @@ static int arm_set_policy(struct stp_compare_arms *arms,
     if (status == STP_EXIT_OK &&
         stp_find_plugin("steptune", path, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
+    arm_set(arm, "STEPTUNE_CHAIN",
+            stp_lower_setting(getenv("STEPTUNE_CHAIN"),
+                              getenv("NCCL_TUNER_PLUGIN")));
     return status == STP_EXIT_OK
                ? arm_set_text(arms, arm, "NCCL_TUNER_PLUGIN", path)
                : status;
+}
+
+/* Without a policy of ours a job has the tuner that it would have without ours,
+ * which the label names. */
+static int arm_set_lower(struct stp_compare_arms *arms,
+                         struct stp_compare_arm *arm)
+{
+    struct stp_found_tuner lower;
+
+    stp_find_lower(STP_NEWEST_TUNER, &lower);
+    if (lower.version == 0)
+        return arm_set(arm, "NCCL_TUNER_PLUGIN", "none");
+    arm->lower = arms_keep(arms, "%s", lower.name);
+    return arm_set_text(arms, arm, "NCCL_TUNER_PLUGIN", lower.path);
 }
 
 /* Puts a library in front of those that are preloaded. */
@@ -221,7 +250,9 @@ static int arm_set_value(struct stp_compare_arms *arms,
 
     switch (list->kind) {
     case LIST_POLICY:
-        return is_none ? arm_set(arm, "NCCL_TUNER_PLUGIN", "none")
+        if (strcmp(value, NO_TUNER) == 0)
+            return arm_set(arm, "NCCL_TUNER_PLUGIN", "none");
+        return is_none ? arm_set_lower(arms, arm)
                        : arm_set_policy(arms, arm, value);
     case LIST_PLUGIN:
         /* a path, or a word that NCCL makes a path of */
@@ -269,11 +300,15 @@ static int arms_add(struct stp_compare_arms *arms, const struct list *all,
             status = arm_set_value(arms, arm, list, value);
         len = strlen(label);
         if (varied == NULL || list == varied)
-            snprintf(label + len, sizeof(label) - len, "%s%s%s%s",
-                     len > 0 ? ", " : "",
-                     list->kind == LIST_ENV ? list->name
-                                            : lists[list->kind].noun,
-                     list->kind == LIST_ENV && !is_unset ? "=" : " ", value);
+            snprintf(
+                label + len, sizeof(label) - len, "%s%s%s%s%s%s",
+                len > 0 ? ", " : "",
+                list->kind == LIST_ENV ? list->name : lists[list->kind].noun,
+                list->kind == LIST_ENV && !is_unset ? "=" : " ", value,
+                list->kind == LIST_POLICY && arm->lower != NULL ? " with tuner "
+                                                                : "",
+                list->kind == LIST_POLICY && arm->lower != NULL ? arm->lower
+                                                                : "");
     }
     len = strlen(label);
     for (const struct stp_compare_arm *a = arms->all;

@@ -208,16 +208,39 @@ void stp_doctor_libraries(struct stp_doctor *d)
 
 /* ---- the plugin ---- */
 
+/* Finds the tuner below ours for a version, and tells of a STEPTUNE_CHAIN that
+ * names none. */
+static void nccl_try_lower(struct stp_doctor *d, int newest,
+                           struct stp_found_tuner *lower_ret)
+{
+    stp_find_lower(newest, lower_ret);
+    if (lower_ret->why[0] != '\0' &&
+        stp_doctor_setting("STEPTUNE_CHAIN")[0] != '\0')
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                     "the plugin asks no tuner below it",
+                     "correct it, or unset it", "%s", lower_ret->why);
+}
+
 /* Tells what a version makes of the plugin, 'value' of NCCL_TUNER_PLUGIN; "":
  * of ours. */
 static void nccl_try_plugin(struct stp_doctor *d, const char *value,
                             const char *ours, const char *nccl)
 {
     const bool is_set = value[0] != '\0';
+    struct stp_found_tuner lower;
     struct probe probe;
 
     nccl_probe(nccl_open_tuner, is_set ? value : ours, nccl, &probe);
-    if (!is_set && probe.version > 0)
+    nccl_try_lower(d, probe.version, &lower);
+    if (!is_set && probe.version > 0 && lower.version > 0)
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
+                     "ours would ask it first, and keep its answer where no "
+                     "rule applies",
+                     NULL,
+                     "a job with NCCL %s has tuner '%s' today, by %s: "
+                     "ncclTunerPlugin_v%d of %s",
+                     nccl, lower.name, lower.by, lower.version, lower.path);
+    else if (!is_set && probe.version > 0)
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, "NCCL tunes alone", NULL,
                      "NCCL_TUNER_PLUGIN is not set; NCCL %s would take "
                      "ncclTunerPlugin_v%d of %s",
@@ -243,12 +266,22 @@ static void nccl_try_plugin(struct stp_doctor *d, const char *value,
                      "NCCL %s loads tuner '%s' by NCCL_TUNER_PLUGIN=%s, and "
                      "takes ncclTunerPlugin_v%d",
                      nccl, probe.text, value, probe.version);
+        if (lower.version > 0)
+            stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
+                         "that asks tuner '%s' first, which a job has without "
+                         "it, by %s: ncclTunerPlugin_v%d of %s",
+                         lower.name, lower.by, lower.version, lower.path);
         return;
     }
-    stp_diagnose_todo(&d->diagnosis, "set NCCL_TUNER_PLUGIN=%s%s", ours,
-                      is_set && probe.version == 0
-                          ? ", or add its folder to LD_LIBRARY_PATH"
-                          : "");
+    if (is_set && probe.version > 0)
+        stp_diagnose_todo(&d->diagnosis,
+                          "set NCCL_TUNER_PLUGIN=%s and STEPTUNE_CHAIN=%s, "
+                          "which ours then asks first",
+                          ours, value);
+    else
+        stp_diagnose_todo(&d->diagnosis, "set NCCL_TUNER_PLUGIN=%s%s", ours,
+                          is_set ? ", or add its folder to LD_LIBRARY_PATH"
+                                 : "");
 }
 
 void stp_doctor_plugin(struct stp_doctor *d)

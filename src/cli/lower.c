@@ -1,0 +1,42 @@
+/* lower.c - the tuner that a job would have without ours
+ *
+ * Others' libraries may crash when they are opened, so a child opens them. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/doctor/doctor.h"
+#include "plugin/lower.h"
+
+static void lower_ask(const void *question, void *answer)
+{
+    struct stp_found_tuner *found = answer;
+    struct stp_lower lower;
+    struct stp_error err;
+
+    if (stp_lower_find(question, &lower, &err) != STP_OK) {
+        snprintf(found->why, sizeof(found->why), "%s", err.text);
+        return;
+    }
+    if (lower.symbol == NULL)
+        return;
+    found->version = lower.version;
+    snprintf(found->name, sizeof(found->name), "%s", stp_lower_name(&lower));
+    snprintf(found->path, sizeof(found->path), "%s", lower.path);
+    snprintf(found->by, sizeof(found->by), "%s", lower.found_by);
+}
+
+void stp_find_lower(int newest, struct stp_found_tuner *found_ret)
+{
+    const struct stp_lower_question question = {
+        .chain = stp_lower_setting(getenv("STEPTUNE_CHAIN"),
+                                   getenv("NCCL_TUNER_PLUGIN")),
+        .net = getenv("NCCL_NET_PLUGIN"),
+        .newest = newest,
+    };
+    char why[STP_SYMPTOM_TEXT];
+
+    if (!stp_doctor_ask_child(lower_ask, &question, found_ret,
+                              sizeof(*found_ret), why))
+        snprintf(found_ret->why, sizeof(found_ret->why),
+                 "the tuner below ours: %.400s", why);
+}
