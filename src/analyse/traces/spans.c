@@ -15,6 +15,10 @@
 #include "core/room.h"
 #include "device/device.h"
 
+#define MAX_COMPUTE_US                                                         \
+    60e6 /* a job that pauses for longer does not compute                      \
+          */
+
 struct span {
     double begin; /* of a step first on the host, then on the GPU */
     double end;
@@ -186,6 +190,8 @@ enum stp_status stp_inspector_call(struct reading *r, unsigned line,
             span.begin = begin;
         span.end = fmax(span.end, stp_read_number(kernel, "kernel_stop_ts"));
     }
+    if (span.begin == 0 && r->spans.n > 0) /* it is not timed */
+        span.begin = span.end = r->spans.items[r->spans.n - 1].end;
     return span_add_collective(r, &span, name, "bfloat16", n, n, r->group);
 }
 
@@ -255,7 +261,7 @@ struct walk {
 
 static enum stp_status walk_flush(struct walk *w)
 {
-    const double us = w->compute;
+    const double us = fmin(w->compute, MAX_COMPUTE_US);
 
     w->compute = 0;
     if (us < 1)
@@ -273,7 +279,8 @@ static enum stp_status walk_advance(struct walk *w, double to)
 
     if (to <= w->now)
         return STP_OK;
-    if (w->comm_end > w->now && w->comm_end <= to) {
+    w->now = w->now == 0 ? to : w->now; /* times begin here */
+    if (w->comm_end > 0 && w->comm_end >= w->now && w->comm_end <= to) {
         status = walk_flush(w);
         w->waits = true;
         w->now = w->comm_end;
