@@ -334,6 +334,25 @@ struct mock_limits {
     int nvls_channels; /* NCCL_NVLS_NCHANNELS */
 };
 
+/* Variables of which mock NCCL reads a value as NCCL does. */
+enum mock_variable {
+    MOCK_NTHREADS,
+    MOCK_LL128_NTHREADS,
+    MOCK_THREAD_THRESHOLDS,
+    MOCK_PAT_ENABLE,
+    MOCK_LL128_C2C,
+    MOCK_NET_OVERHEAD,
+    MOCK_ALLGATHERV_ENABLE,
+    MOCK_LL_BUFFSIZE, /* of protocols, in their order; a size below 8 Ki, which
+                         NCCL does not survive, counts as 8 Ki */
+    MOCK_LL128_BUFFSIZE,
+    MOCK_BUFFSIZE,
+    MOCK_N_VARIABLES
+};
+
+/* The number of "NCCL_NTHREADS" and so on, or -1. */
+int mock_variable_find(const char *name);
+
 struct mock_nccl_options {
     /* "2.21" to "2.32", and newer, which is played as that; text after a second
      * dot is ignored but for "2.32.3"; NULL for 2.28. See versions.h. */
@@ -375,6 +394,8 @@ struct mock_nccl_options {
     bool zero_ctas;
 
     struct mock_limits limits;
+
+    const char *variables[MOCK_N_VARIABLES]; /* values; NULL for unset */
 
     /* NCCL_ENQUEUE_REARCH_ENABLE=1, which 2.31 and later know: NCCL compares
      * symmetric and general kernels of each collective by itself, in the

@@ -557,6 +557,7 @@ ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
         return rc;
     }
     choice.limits = options->limits;
+    memcpy(choice.variables, options->variables, sizeof(choice.variables));
     choice.collnet = options->collnet && mock_machine_collnet(machine, &info);
     mock_machine_fit_nvls(machine, &comm->version->model, &info);
     if (options->no_nvls)

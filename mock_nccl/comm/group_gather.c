@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "comm/comm.h"
+#include "plugins/loader.h"
 
 enum {
     WORK_BYTES = 48,  /* parts of one broadcast */
@@ -17,7 +18,9 @@ void mock_apart_broadcasts(struct mock_group *g)
     bool has_several = false;
     int root = -1;
 
-    if (!g->comm->version->choice.gathers_broadcasts)
+    if (!g->comm->version->choice.gathers_broadcasts ||
+        mock_variable_number(
+            g->comm->nccl->options.variables[MOCK_ALLGATHERV_ENABLE], 1) == 0)
         return;
     for (size_t i = 0; i < g->n; i++)
         if (g->tasks[i].call.coll == ncclFuncBroadcast) {

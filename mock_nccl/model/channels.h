@@ -87,13 +87,12 @@ size_t mock_share_bytes(const struct mock_model *model, int coll,
                         size_t n_bytes, size_t element_size);
 
 /* The chunk size in which NCCL moves data, which a v6 tuner can change, follows
- * calcCollChunking() of NCCL 2.30.7, for buffers of NCCL's own sizes without
- * user registration. */
+ * calcCollChunking() of NCCL 2.30.7, for buffers without user registration. */
 
-/* Sets the initial chunk sizes of NVLS and NVLS Tree. The model must have its
- * ranks, nodes and compute capability. */
-void mock_set_nvls_chunks(struct mock_model *model,
-                          const struct mock_graph *nvls);
+/* Sets the buffers' sizes, and the initial chunk sizes of NVLS and NVLS Tree.
+ * The model must have its ranks, nodes and compute capability. */
+void mock_set_chunks(struct mock_model *model, const struct mock_graph *nvls,
+                     const char *const *variables);
 
 /* NCCL's own chunk size for 'n_bytes' on 'n_channels', before rounding to
  * grains. *max_ret is the limit of NCCL's buffers. */

@@ -10,9 +10,17 @@ enum {
     KIB = 1 << 10,
 };
 
-void mock_set_nvls_chunks(struct mock_model *model,
-                          const struct mock_graph *nvls)
+void mock_set_chunks(struct mock_model *model, const struct mock_graph *nvls,
+                     const char *const *variables)
 {
+    static const int sizes[] = {LL_BUFFER, LL128_BUFFER, SIMPLE_BUFFER};
+
+    for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++) {
+        const int n =
+            (int)mock_variable_number(variables[MOCK_LL_BUFFSIZE + p], -2);
+
+        model->buffers[p] = n == -2 ? sizes[p] : n < 8 * KIB ? 8 * KIB : n;
+    }
     model->nvls_chunk = 128 * KIB;
     model->nvls_tree_chunk = model->n_nodes >= 4 ? 64 * KIB : 128 * KIB;
     if (model->compute_capability >= 100 && model->n_nodes > 1) {
@@ -83,11 +91,6 @@ size_t mock_default_chunk(const struct mock_model *model,
         {64, 64 * KIB}, {8, 32 * KIB}, {2, 16 * KIB}};
     static const struct step nvls_tree[] = {
         {32, 256 * KIB}, {16, 128 * KIB}, {4, 64 * KIB}, {1, 32 * KIB}};
-    static const size_t buffers[] = {
-        [NCCL_PROTO_LL] = LL_BUFFER / N_STEPS / 2,
-        [NCCL_PROTO_LL128] = LL128_BUFFER / N_STEPS / 16 * 15,
-        [NCCL_PROTO_SIMPLE] = SIMPLE_BUFFER / N_STEPS,
-    };
     const float per_node = (float)model->n_ranks / (float)model->n_nodes;
     const bool reduces_ring =
         work->algo == NCCL_ALGO_RING && work->proto == NCCL_PROTO_SIMPLE &&
@@ -96,20 +99,27 @@ size_t mock_default_chunk(const struct mock_model *model,
     size_t n_chunks = work->coll == ncclFuncAllGather ? 32 : 16;
     /* chunkSteps: a ring with Simple moves half a buffer at a time, except in a
      * broadcast or a reduce */
-    size_t chunk = buffers[work->proto] * (reduces_ring ? N_STEPS / 2 : 1);
+    size_t chunk = (size_t)(model->buffers[work->proto] / N_STEPS) *
+                   (reduces_ring ? N_STEPS / 2 : 1);
     int depth = model->n_ranks / model->n_nodes == 1 ? 1 : 2;
     float n_steps;
+    size_t most;
 
     *max_ret = chunk;
+    if (work->proto == NCCL_PROTO_LL)
+        *max_ret = chunk /= 2;
+    if (work->proto == NCCL_PROTO_LL128)
+        *max_ret = chunk = chunk / 16 * 15;
     switch (work->algo) {
     case NCCL_ALGO_NVLS:
-        return chunk_step_down(
-            nvls, 3, n_bytes, n * (size_t)model->n_nvls_heads,
-            model->n_nodes > 1 &&
-                    model->bandwidth[ncclFuncAllReduce][NCCL_ALGO_NVLS]
-                                    [NCCL_PROTO_SIMPLE] < 150
-                ? 32 * KIB
-                : model->nvls_chunk);
+        most = model->n_nodes > 1 &&
+                       model->bandwidth[ncclFuncAllReduce][NCCL_ALGO_NVLS]
+                                       [NCCL_PROTO_SIMPLE] < 150
+                   ? 32 * KIB
+                   : model->nvls_chunk;
+        return chunk_step_down(nvls, 3, n_bytes,
+                               n * (size_t)model->n_nvls_heads,
+                               chunk < most ? chunk : most);
     case NCCL_ALGO_NVLS_TREE:
         return chunk_step_down(nvls_tree, 4, n_bytes,
                                n * (size_t)model->n_nvls_heads,
@@ -120,10 +130,13 @@ size_t mock_default_chunk(const struct mock_model *model,
         return chunk_get_collnet(chunk, depth, 8,
                                  n * (size_t)model->n_collnet_heads, n_bytes);
     case NCCL_ALGO_COLLNET_CHAIN:
-        return chunk_get_collnet(256 * KIB, model->n_ranks / model->n_nodes, 1,
-                                 n, n_bytes);
+        return chunk_get_collnet(chunk < 256 * KIB ? chunk : 256 * KIB,
+                                 model->n_ranks / model->n_nodes, 1, n,
+                                 n_bytes);
     case NCCL_ALGO_PAT:
-        while (chunk * n * n_chunks > n_bytes && chunk > 64 * KIB)
+        /* NCCL's product is an int, as that of mock_default_channels() */
+        while ((size_t)(int)(unsigned)(chunk * n * n_chunks) > n_bytes &&
+               chunk > 64 * KIB)
             chunk /= 2;
         return chunk;
     case NCCL_ALGO_TREE:

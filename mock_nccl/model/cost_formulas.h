@@ -23,6 +23,7 @@ struct mock_inputs {
     int per_node;      /* ranks per node */
     int ll_row;        /* row of llMaxBws: by GPU on one node, else by CPU */
     float overhead_us; /* overhead of posting to the network; 0 on one node */
+    bool ll128_near;   /* LL128 does not cross C2C: NCCL_LL128_C2C=0 */
     bool nvls;         /* the GPUs support NVLS */
     bool collnet;      /* see cost_model.h */
     int n_heads;       /* GPUs per node that send for others by CollNet */

@@ -1,10 +1,39 @@
 #include "model/cost_model.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/names.h"
 #include "model/channels.h"
 #include "model/cost_formulas.h"
 #include "model/select.h"
+
+/* ---- variables ---- */
+
+int mock_variable_find(const char *name)
+{
+    static const char *const names[MOCK_N_VARIABLES] = {
+        "NCCL_NTHREADS",          "NCCL_LL128_NTHREADS",
+        "NCCL_THREAD_THRESHOLDS", "NCCL_PAT_ENABLE",
+        "NCCL_LL128_C2C",         "NCCL_NET_OVERHEAD",
+        "NCCL_ALLGATHERV_ENABLE", "NCCL_LL_BUFFSIZE",
+        "NCCL_LL128_BUFFSIZE",    "NCCL_BUFFSIZE"};
+
+    return mock_word_find(&(struct mock_words){names, MOCK_N_VARIABLES}, name);
+}
+
+long long mock_variable_number(const char *value, long long unset)
+{
+    long long n;
+
+    if (value == NULL || value[0] == '\0')
+        return unset;
+    errno = 0;
+    n = strtoll(value, NULL, 0);
+    return errno != 0 ? unset : n;
+}
 
 /* ---- input of the formulas ---- */
 
@@ -45,13 +74,20 @@ cost_model_get_inputs(const struct mock_machine_info *info,
             choice->collnet && mock_within(per_node, rules->max_collnet_ranks),
         .n_heads = heads->n_heads,
         .heads_chains = heads->heads_chains,
+        .ll128_near =
+            rules->ll128_c2c &&
+            mock_variable_number(choice->variables[MOCK_LL128_C2C], 1) == 0,
     };
+    const long long overhead =
+        mock_variable_number(choice->variables[MOCK_NET_OVERHEAD], -2);
 
     if (info->n_nodes == 1) {
         in.ll_row = in.compcap_index;
     } else {
         in.ll_row = like_amd ? 1 : 0;
         in.overhead_us = amd ? 2.0f : 1.0f;
+        if (overhead != -2)
+            in.overhead_us = (float)((double)overhead * .001);
     }
     return in;
 }
@@ -63,7 +99,8 @@ cost_model_get_inputs(const struct mock_machine_info *info,
 static bool cost_model_ll128_is_safe(const struct mock_inputs *in, int algo)
 {
     const struct mock_graph *graph = mock_graph_of(in, algo);
-    enum mock_path farthest = in->compcap >= 90 ? MOCK_PATH_PXN : MOCK_PATH_PXB;
+    enum mock_path farthest =
+        in->compcap >= 90 && !in->ll128_near ? MOCK_PATH_PXN : MOCK_PATH_PXB;
     const int *known = in->rules->ll128_on;
 
     if (graph->type_inter > farthest || graph->type_intra > MOCK_PATH_NVB ||
@@ -127,9 +164,27 @@ cost_model_apply_choice(const struct mock_inputs *in,
 
 /* ---- the model ---- */
 
-static void cost_model_set_threads(struct mock_model *model,
-                                   const struct mock_graph *ring)
+/* getNthreads(): threads are whole warps. */
+static int cost_model_read_threads(const char *value, int min, int max,
+                                   int unset)
 {
+    const int n = (int)mock_variable_number(value, -2);
+
+    if (n <= 0)
+        return unset;
+    if (n % 32 != 0 || n > max)
+        return max;
+    return n < min ? min : n;
+}
+
+static void cost_model_set_threads(struct mock_model *model,
+                                   const struct mock_graph *ring,
+                                   const char *const *variables)
+{
+    const char *all = variables[MOCK_NTHREADS];
+    const char *of_ll128 = variables[MOCK_LL128_NTHREADS];
+    const char *thresholds = variables[MOCK_THREAD_THRESHOLDS];
+    long given[] = {-2, -2, -2, -2, -2, -2}; /* of trees, then rings */
     /* PCIe 3 x16, in GB/s: a slower ring needs fewer threads */
     bool slow = ring->bw_intra * (float)ring->n_channels <= 12.0f;
 
@@ -138,20 +193,30 @@ static void cost_model_set_threads(struct mock_model *model,
         int *threads = model->max_threads[a];
         int *threshold = model->thread_threshold[a];
 
-        threads[NCCL_PROTO_LL] = ring_or_tree ? 512 : 0;
-        threads[NCCL_PROTO_LL128] = ring_or_tree ? 640 : 0;
-        threads[NCCL_PROTO_SIMPLE] = ring_or_tree ? 512 : 640;
+        threads[NCCL_PROTO_LL] =
+            ring_or_tree ? cost_model_read_threads(all, 64, 512, 512) : 0;
+        threads[NCCL_PROTO_LL128] =
+            ring_or_tree ? cost_model_read_threads(of_ll128, 160, 640, 640) : 0;
+        threads[NCCL_PROTO_SIMPLE] =
+            ring_or_tree ? cost_model_read_threads(all, 64, 512, 512) : 640;
         threshold[NCCL_PROTO_LL] = 8;
         threshold[NCCL_PROTO_LL128] = 8;
         threshold[NCCL_PROTO_SIMPLE] = 64;
     }
     if (slow && !model->rules->ring_threads)
-        model->max_threads[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 256;
+        model->max_threads[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] =
+            cost_model_read_threads(all, 64, 512, 256);
     if (!model->rules->pat_threads)
         model->max_threads[NCCL_ALGO_PAT][NCCL_PROTO_SIMPLE] = 0;
     model->thread_threshold[NCCL_ALGO_COLLNET_DIRECT][NCCL_PROTO_SIMPLE] = 512;
     model->thread_threshold[NCCL_ALGO_COLLNET_CHAIN][NCCL_PROTO_SIMPLE] = 512;
     model->thread_threshold[NCCL_ALGO_RING][NCCL_PROTO_LL] *= model->n_ranks;
+    if (thresholds != NULL)
+        (void)sscanf(thresholds, "%ld %ld %ld %ld %ld %ld", &given[0],
+                     &given[1], &given[2], &given[3], &given[4], &given[5]);
+    for (int i = 0; i < 6; i++)
+        if (given[i] >= 0)
+            model->thread_threshold[i / 3][i % 3] = (int)given[i];
 }
 
 /* NCCL_ALGO does not apply to rings if it leaves nothing else. */
@@ -220,10 +285,12 @@ void mock_model_build(struct mock_model *model,
     const struct mock_inputs in =
         cost_model_get_inputs(info, graphs, rules, constants, user);
     const struct mock_user_choice choice = cost_model_apply_choice(&in, user);
+    const int pat =
+        (int)mock_variable_number(user->variables[MOCK_PAT_ENABLE], 2);
     /* PAT has one rank a node, or all of a node's are heads of NVLS */
     const bool has_pat =
-        rules->pat &&
-        (in.per_node == 1 ||
+        rules->pat && pat != 0 &&
+        (in.per_node == 1 || pat != 2 ||
          (rules->pat_by_nvls && in.nvls && in.n_nodes > 1 &&
           graphs->graph[MOCK_GRAPH_NVLS].n_channels == in.per_node));
 
@@ -246,8 +313,9 @@ void mock_model_build(struct mock_model *model,
     model->n_nvls_heads = graphs->graph[MOCK_GRAPH_NVLS].n_channels;
     model->n_collnet_heads = graphs->graph[MOCK_GRAPH_COLLNET_DIRECT].n_heads;
     model->collnet = in.collnet;
-    mock_set_nvls_chunks(model, &graphs->graph[MOCK_GRAPH_NVLS]);
-    cost_model_set_threads(model, &graphs->graph[MOCK_GRAPH_RING]);
+    mock_set_chunks(model, &graphs->graph[MOCK_GRAPH_NVLS], user->variables);
+    cost_model_set_threads(model, &graphs->graph[MOCK_GRAPH_RING],
+                           user->variables);
     memcpy(model->no_symmetric, user->no_symmetric,
            sizeof(model->no_symmetric));
     if (info->n_ranks == 1)

@@ -28,7 +28,12 @@ struct mock_user_choice {
     bool no_symmetric[NCCL_NUM_TUNED_FUNCS];
 
     struct mock_limits limits;
+    const char *variables[MOCK_N_VARIABLES];
 };
+
+/* The number that NCCL reads from a variable: 'unset' if it has no value, or
+ * one out of range. */
+long long mock_variable_number(const char *value, long long unset);
 
 /* Parses the values of the two variables, NULL for unset, as NCCL does from
  * 2.24 on:
@@ -81,7 +86,8 @@ struct mock_model {
     int n_collnet_heads; /* number of GPUs that are heads of CollNet Direct
                             channels */
     bool collnet;        /* see above */
-    size_t nvls_chunk;   /* see channels.h */
+    int buffers[NCCL_NUM_PROTOCOLS]; /* bytes of a channel's */
+    size_t nvls_chunk;               /* see channels.h */
     size_t nvls_tree_chunk;
     float latency[NCCL_NUM_TUNED_FUNCS][NCCL_NUM_ALGORITHMS]
                  [NCCL_NUM_PROTOCOLS]; /* us */

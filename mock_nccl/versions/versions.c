@@ -162,6 +162,7 @@ enum { NVLS_TREE_CORRECTIONS = 24 };
     .newest_compcap = (v) < MOCK_2_25 ? NCCL_HOPPER_COMPCAP_IDX : NCCL_BLACKWELL_COMPCAP_IDX, \
     .ll128_on = (v) < MOCK_2_25 ? ll128_2_21 : (v) < MOCK_2_27 ? ll128_2_25 : NULL, \
     .ll128_unlike = (v) >= MOCK_2_30, \
+    .ll128_c2c = (v) >= MOCK_2_27, \
     .pat = (v) >= MOCK_2_23, \
     .mixed_like_amd = (v) >= MOCK_2_24, \
     .ring_backup = (v) < MOCK_2_24, \

@@ -198,6 +198,7 @@ struct mock_model_rules {
     const int *ll128_on; /* compute capabilities on which LL128 is safe, 0 at
                             the end; NULL: from 70 on */
     bool ll128_unlike;   /* from 90 on also where compute capabilities differ */
+    bool ll128_c2c;      /* NCCL_LL128_C2C is known */
     bool pat;
     bool mixed_like_amd; /* CPUs of several vendors count as AMD's */
     bool ring_backup;    /* a setting that forbids all algorithms keeps rings */

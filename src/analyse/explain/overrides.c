@@ -62,6 +62,9 @@ enum stp_override_kind stp_override_play(const struct stp_variable *v,
         plays = (options->algo = value) != NULL;
     else if (strcmp(v->name, "NCCL_PROTO") == 0)
         plays = (options->proto = value) != NULL;
+    else if (strcmp(v->plays, "value") == 0)
+        plays =
+            (options->variables[mock_variable_find(v->name)] = value) != NULL;
     else if (strcmp(v->plays, "nvls") == 0)
         plays = options->no_nvls = n == 0;
     else if (strcmp(v->plays, "collnet") == 0)

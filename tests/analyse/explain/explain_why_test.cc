@@ -234,7 +234,9 @@ TEST_F(Why, EachVariableIsPlayedAlone)
         {"NCCL_MAX_NCHANNELS", "4", STP_OVERRIDE_NOTHING, ""},
         {"NCCL_NVLS_NCHANNELS", "4", STP_OVERRIDE_RUNS, "nvls/simple"},
         {"NCCL_CTA_POLICY", "1", STP_OVERRIDE_UNPLAYED, "from its tuner"},
-        {"NCCL_NTHREADS", "256", STP_OVERRIDE_UNPLAYED, "of channels"},
+        {"NCCL_NTHREADS", "256", STP_OVERRIDE_NOTHING,
+         ""}, // of rings and trees
+        {"NCCL_BUFFSIZE", "65536", STP_OVERRIDE_UNPLAYED, "other sizes"},
         {"NCCL_NVLS_ENABLE", "off", STP_OVERRIDE_RUNS, "ring/ll"},
         {"NCCL_MAX_NRINGS", "4", STP_OVERRIDE_NOTHING, ""},
         {"NCCL_P2P_DISABLE", "1", STP_OVERRIDE_MACHINE, ""},

@@ -15,8 +15,9 @@ namespace
 using namespace mock_test;
 
 mock_model NodesOf(const Row &row, int compute_capability, float network,
-                   mock_path path)
+                   mock_path path, const std::string &buffer = "")
 {
+    const char *variables[MOCK_N_VARIABLES] = {};
     mock_graph nvls{};
     mock_model model{};
 
@@ -25,14 +26,18 @@ mock_model NodesOf(const Row &row, int compute_capability, float network,
     model.n_nodes = std::stoi(row.at("nodes"));
     model.n_ranks = model.n_nodes * std::stoi(row.at("per_node"));
     model.compute_capability = compute_capability;
-    mock_set_nvls_chunks(&model, &nvls);
+    if (!buffer.empty())
+        variables[MOCK_LL_BUFFSIZE + Find(kProtos, row.at("protocol"))] =
+            buffer.c_str();
+    mock_set_chunks(&model, &nvls, variables);
     return model;
 }
 
 TEST(Chunk, IsThatOfNccl)
 {
     for (const Row &row : ReadCsv(STP_FIXTURES "/cost_models/chunks.csv")) {
-        mock_model model = NodesOf(row, 90, 48, MOCK_PATH_PIX);
+        mock_model model =
+            NodesOf(row, 90, 48, MOCK_PATH_PIX, row.at("buffer"));
         const size_t n_bytes = std::stoull(row.at("bytes"));
         const mock_work work{Find(kColls, row.at("collective")),
                              Find(kAlgos, row.at("algorithm")),
