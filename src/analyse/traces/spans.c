@@ -15,9 +15,7 @@
 #include "core/room.h"
 #include "device/device.h"
 
-#define MAX_COMPUTE_US                                                         \
-    60e6 /* a job that pauses for longer does not compute                      \
-          */
+enum { MAX_COMPUTE_US = 10000000 }; /* in a longer pause a job does nothing */
 
 struct span {
     double begin; /* of a step first on the host, then on the GPU */
