@@ -134,10 +134,10 @@ static void doctor_shm(struct stp_doctor *d)
 /* In the order in which they are told; later ones use what earlier ones found.
  */
 static void (*const checks[])(struct stp_doctor *d) = {
-    doctor_installed,     stp_doctor_read_conf, stp_doctor_libraries,
-    stp_doctor_plugin,    stp_doctor_online,    stp_doctor_gpus,
-    doctor_glibc,         stp_doctor_variables, stp_doctor_files,
-    stp_doctor_paths,     stp_doctor_policy,    stp_doctor_stage,
+    doctor_installed,  stp_doctor_read_conf, stp_doctor_libraries,
+    stp_doctor_plugin, stp_doctor_online,    stp_doctor_gpus,
+    doctor_glibc,      stp_doctor_variables, stp_doctor_files,
+    stp_doctor_paths,  stp_doctor_policy,    stp_doctor_stage,
     doctor_shm,
 };
 
