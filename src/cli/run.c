@@ -238,6 +238,11 @@ static enum stp_status online_end(const struct online_run *run,
         .policy = has_learned ? run->settings.learned : NULL,
         .base = run->base[0] != '\0' ? run->base : NULL,
     };
+    /* with which several hosts begin if there is no policy */
+    if (setting_ret->base == NULL && run->settings.warm_start[0] == '\0' &&
+        before->st_ino != 0 && status == STP_OK && learning_ret->n > 0 &&
+        learning_ret->keys[0].n_nodes > 1)
+        setting_ret->base = run->settings.learned;
     return status;
 }
 

@@ -158,14 +158,21 @@ static void online_save(struct stp_backend *b)
 {
     struct stp_learned *rules = calloc(MAX_LEARNED, sizeof(*rules));
     struct stp_learned_rules learned = {rules, 0, b->follower->same_bits};
+    const struct stp_shared_policy *policy = b->follower->policy;
+    /* A message that settled with what runs anyway loses the rule that the file
+     * has for it, unless that is what runs. */
+    const bool is_base =
+        policy != NULL &&
+        strcmp(stp_shared_policy_path(policy), b->set.learned) == 0;
     struct stp_error err;
     enum stp_status status = rules != NULL ? STP_OK : stp_nomem(&err);
 
     b->saved_ns = stp_now_ns();
     b->has_news = false;
-    while (rules != NULL && learned.n < MAX_LEARNED &&
-           stp_observer_learned(b->observer, learned.n, &rules[learned.n]))
-        learned.n++;
+    for (size_t i = 0; rules != NULL && learned.n < MAX_LEARNED &&
+                       stp_observer_learned(b->observer, i, &rules[learned.n]);
+         i++)
+        learned.n += rules[learned.n].arm.algo >= 0 || !is_base;
     if (learned.n > 0)
         status =
             stp_learned_save(b->set.learned, &learned, &b->info.shape, &err);
