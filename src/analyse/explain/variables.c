@@ -117,6 +117,27 @@ static bool variable_misreads_number(const char *value, char *text)
     return true;
 }
 
+/* NCCL takes the least or the most instead of what lies beyond, and the most
+ * of what is no multiple of a warp; from 0 down its own number. */
+static bool variable_misreads_threads(const char *words, const char *value,
+                                      char *text)
+{
+    const long long n = stp_variable_number(value), least = atoll(words);
+    const long long most = atoll(words + strcspn(words, ",") + 1);
+    long long taken = n;
+
+    if (variable_misreads_number(value, text))
+        return true;
+    if (n > 0 && (n % 32 != 0 || n > most))
+        taken = most;
+    else if (n > 0 && n < least)
+        taken = least;
+    snprintf(text, STP_VARIABLE_TEXT,
+             "NCCL takes %lld, expected a multiple of 32 from %lld to %lld",
+             taken, least, most);
+    return taken != n;
+}
+
 /* Words between separators, behind a '^' that excepts them. */
 static bool variable_misreads_list(const char *words, const char *value,
                                    const char *separators, char *text)
@@ -146,6 +167,8 @@ bool stp_variable_is_misread(const struct stp_variable *v, const char *value,
         return false;
     if (stp_variable_is(v, "int"))
         return variable_misreads_number(value, text);
+    if (stp_variable_is(v, "threads"))
+        return variable_misreads_threads(words, value, text);
     if (stp_variable_is(v, "list"))
         return variable_misreads_list(words, value, ",", text);
     if (stp_variable_is(v, "bits") && !is_digit)

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { STP_VARIABLE_TEXT = 256 };
+enum { STP_VARIABLE_TEXT = 256, STP_OLDEST_MINOR = 21 };
 
 /* A row; texts are "" where the table has none. */
 struct stp_variable {

@@ -77,13 +77,21 @@ static void why_play(const struct stp_explainer *e,
 /* Plays the variables that are set, all together and each alone. */
 static void why_play_variables(const struct stp_explainer *e,
                                const struct stp_explain_options *options,
-                               const struct mock_call *call,
+                               const struct stp_asked *asked,
                                struct stp_why *why)
 {
     struct mock_nccl_options all = {.tuner_plugin = options->plugin};
+    const struct mock_call *call = &asked->call;
+    const size_t n = stp_overrides_play(options, e->nccl, &all);
+    struct mock_outcome out;
     struct stp_variable v;
 
-    if (stp_overrides_play(options, e->nccl, &all) > 1)
+    if (n > 0 && why_collective(e, &all, call, &out)) {
+        why->set = why_describe(e, asked, &out);
+        why->has_set = !stp_pick_equal(why->set.pick, why->tuned.pick) ||
+                       why->set.n_channels != why->tuned.n_channels;
+    }
+    if (n > 1)
         why_play(e, &all, call, why, &why->overrides[why->n_overrides++]);
     for (size_t i = 0;
          stp_variable_at(i, &v) && why->n_overrides < STP_MAX_OVERRIDES; i++) {
@@ -171,7 +179,7 @@ enum stp_status stp_ask_why(const struct stp_explain_options *options,
     why.decider = asked.decider;
     why.line = asked.line;
     if (options->variable != NULL)
-        why_play_variables(&e, options, &asked.call, &why);
+        why_play_variables(&e, options, &asked, &why);
     stp_explainer_close(&e);
     *why_ret = why;
     return STP_OK;

@@ -48,6 +48,8 @@ struct stp_why {
     mock_table cost_after; /* as the plugin leaves it */
     struct stp_why_run alone;
     struct stp_why_run tuned;
+    struct stp_why_run set; /* under all variables that are set */
+    bool has_set;           /* which run something else than 'tuned' */
     /* what NCCL compares if both buffers are in symmetric windows, and what
      * runs; all empty where nothing can run but pairs */
     struct mock_symmetric_kernel kernels[MOCK_MAX_SYMMETRIC];

@@ -12,7 +12,7 @@ enum { MAX_XML = 64 << 20, DEPTH = 32 };
 
 /* ---- XML, of which NCCL reads a part ---- */
 
-static const char missing[] = "has not the element that NCCL reads";
+static const char missing[] = "nothing that NCCL reads";
 
 struct xml {
     const char *at;    /* in a text that ends with a NUL */
@@ -138,10 +138,16 @@ static void files_judge_xml(struct stp_doctor *d, const struct stp_variable *v,
     } else {
         for (const char *c = text; c < x.at; c++)
             line += *c == '\n';
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     x.fault == missing ? "NCCL goes on without it"
-                                        : "each communicator fails",
-                     NULL, "%s=%s:%u: %s", v->name, path, line, x.fault);
+        if (x.fault == missing)
+            stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                         "NCCL goes on without it", NULL,
+                         "%s=%s has <%.*s>, expected <%s>", v->name, path,
+                         (int)x.open[0].len,
+                         x.open[0].len > 0 ? x.open[0].s : "", x.root);
+        else
+            stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                         "each communicator fails", NULL, "%s=%s:%u: %s",
+                         v->name, path, line, x.fault);
         stp_diagnose_todo(
             &d->diagnosis,
             "write it as NCCL does: no header, <%s version=\"1\">,"

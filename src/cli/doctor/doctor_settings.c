@@ -7,6 +7,7 @@
 #include "analyse/explain/variables.h"
 #include "cli/doctor/doctor.h"
 #include "core/policy/memory_policy.h"
+#include "core/nearest.h"
 #include "core/text.h"
 #include "device/cuda/nccl_api.h"
 #include "mock_nccl.h"
@@ -15,6 +16,7 @@
 
 enum {
     MAX_CONF = 1 << 20,
+    MAX_NAMES = 1 << 14, /* bytes of the names of all variables */
     FIRST_LIMIT = 23100, /* NCCL that takes a rule's channels as a limit */
 };
 
@@ -158,7 +160,9 @@ static void settings_judge_values(struct stp_doctor *d)
         for (size_t k = 0; k < d->n_versions; k++) {
             const int minor = d->versions[k] / 100 % 100;
 
-            is_read |= minor >= v.first && (v.last == 0 || minor <= v.last);
+            /* the table knows nothing of older versions */
+            is_read |= (minor >= v.first || v.first == STP_OLDEST_MINOR) &&
+                       (v.last == 0 || minor <= v.last);
         }
         if (stp_variable_is_misread(&v, value, text))
             stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, text,
@@ -172,6 +176,32 @@ static void settings_judge_values(struct stp_doctor *d)
                          v.last != 0 ? v.last : v.first,
                          v.last != 0 ? "was the last to read"
                                      : "is the first to read");
+    }
+}
+
+/* Tells which names are no variable of NCCL and one letter from one. */
+static void settings_judge_names(struct stp_doctor *d)
+{
+    const size_t prefix = strlen("NCCL_");
+    char words[MAX_NAMES] = "", hint[STP_HINT];
+    struct stp_variable v;
+    size_t len = 0;
+
+    for (size_t i = 0; stp_variable_at(i, &v); i++)
+        len += (size_t)snprintf(words + len, sizeof(words) - len, " %s",
+                                v.name + prefix);
+    for (char **name = environ; *name != NULL; name++) {
+        const size_t n = strcspn(*name, "=");
+
+        if (strncmp(*name, "NCCL_", prefix) != 0 || n == prefix)
+            continue;
+        stp_hint_nearest(*name + prefix, n - prefix, words, hint);
+        snprintf(v.name, sizeof(v.name), "; did you mean '%.*s'?",
+                 (int)(n - prefix), *name + prefix);
+        if (hint[0] != '\0' && strcmp(hint, v.name) != 0)
+            stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, NULL, NULL,
+                         "%.*s is no variable of NCCL; did you mean 'NCCL_%s",
+                         (int)n, *name, strchr(hint, '\'') + 1);
     }
 }
 
@@ -191,7 +221,7 @@ void stp_doctor_variables(struct stp_doctor *d)
          * policy says */
         const bool excludes = stp_variable_is(&v, "choice");
 
-        if (value == NULL || v.plays[0] == '\0' ||
+        if (value == NULL || value[0] == '\0' || v.plays[0] == '\0' ||
             strcmp(v.plays, "graph") == 0 || stp_variable_is_off(&v, value))
             continue;
         any = true;
@@ -207,6 +237,7 @@ void stp_doctor_variables(struct stp_doctor *d)
     }
     settings_judge_choice(d);
     settings_judge_values(d);
+    settings_judge_names(d);
     if (!any)
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
                      "no variable overrides the plugin");

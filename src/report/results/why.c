@@ -25,6 +25,8 @@ static void why_put_costs(const struct stp_why *why, bool has_plugin,
         float after = why->cost_after[a][p];
         bool is_alone = alone->algo == a && alone->proto == p;
         bool is_tuned = tuned->algo == a && tuned->proto == p;
+        const bool is_set =
+            why->has_set && why->set.pick.algo == a && why->set.pick.proto == p;
 
         if (before < 0 && after < 0)
             continue;
@@ -40,7 +42,9 @@ static void why_put_costs(const struct stp_why *why, bool has_plugin,
         if (has_plugin)
             stp_table_flag(t, "changed", "<changed", before != after);
         stp_table_word(t, NULL, "<chosen by",
-                       choosers[is_alone + 2 * (is_tuned && has_plugin)]);
+                       is_set && !is_alone && !is_tuned
+                           ? "what is set here"
+                           : choosers[is_alone + 2 * (is_tuned && has_plugin)]);
     }
 }
 
@@ -145,6 +149,10 @@ static enum stp_status why_print_json(const struct stp_why_report *report,
     why_put_run(NULL, &why->alone, &t);
     t = stp_table_member(root, "choice");
     why_put_run(NULL, &why->tuned, &t);
+    if (why->has_set) {
+        t = stp_table_member(root, "as_set");
+        why_put_run(NULL, &why->set, &t);
+    }
     stp_json_word(root, "decided_by", stp_decider_name(why->decider));
     if (is_rule) {
         stp_json_word(root, "policy", report->policy);
@@ -285,9 +293,11 @@ enum stp_status stp_print_why(const struct stp_why_report *report, bool is_json,
     why_put_costs(why, !alone, &t);
     status = stp_table_end(&t, fp, err);
     fputc('\n', fp);
-    why_put_run(alone ? NULL : "NCCL alone", &why->alone, &t);
+    why_put_run(alone && !why->has_set ? NULL : "NCCL alone", &why->alone, &t);
     if (!alone)
         why_put_run("with the plugin", &why->tuned, &t);
+    if (why->has_set)
+        why_put_run("as it is set here", &why->set, &t);
     if (status == STP_OK)
         status = stp_table_end(&t, fp, err);
     else
@@ -307,7 +317,8 @@ enum stp_status stp_print_why(const struct stp_why_report *report, bool is_json,
                 why->tuned.asked_channels, why->tuned.limit);
     why_print_buffers(report, fp);
     if (report->versions != NULL) {
-        fprintf(fp, "By version, on the same graphs: ");
+        fprintf(fp, "By version, on the same graphs%s: ",
+                why->has_set ? ", as it is set here" : "");
         stp_print_versions(report->versions, fp);
     }
     for (size_t i = 0; i < why->n_overrides; i++)

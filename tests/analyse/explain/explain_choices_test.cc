@@ -264,6 +264,13 @@ TEST(ExplainVariables, AreReadAsNcclReadsThem)
         {"NCCL_THREAD_THRESHOLDS", "8,8,64", false, "numbers between blanks"},
         {"NCCL_SOCKET_IFNAME", "^lo,docker", false, ""},
         {"NCCL_IB_DISABLE", "2", true, ""},
+        {"NCCL_NTHREADS", "0x100", false, ""},
+        {"NCCL_NTHREADS", "-2", false, ""},
+        {"NCCL_NTHREADS", "abc", false, "NCCL reads it as 0"},
+        {"NCCL_NTHREADS", "1000", false, "NCCL takes 512, expected a multiple of 32 from 64 to 512"},
+        {"NCCL_NTHREADS", "100", false, "NCCL takes 512"},
+        {"NCCL_NTHREADS", "32", false, "NCCL takes 64"},
+        {"NCCL_LL128_NTHREADS", "1024", false, "NCCL takes 640"},
         // clang-format on
     };
 
@@ -276,7 +283,9 @@ TEST(ExplainVariables, AreReadAsNcclReadsThem)
         EXPECT_EQ(c.misread[0] != '\0',
                   stp_variable_is_misread(&v, c.value, text))
             << text;
-        EXPECT_THAT(text, HasSubstr(c.misread));
+        if (c.misread[0] != '\0') {
+            EXPECT_THAT(text, HasSubstr(c.misread));
+        }
     }
 }
 
