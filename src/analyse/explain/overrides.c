@@ -49,7 +49,7 @@ enum stp_override_kind stp_override_play(const struct stp_variable *v,
     const int minor = atoi(nccl + strcspn(nccl, ".") + 1);
     bool plays;
 
-    if ((value[0] == '\0' && stp_variable_is(v, "int")) ||
+    if ((value[0] == '\0' && !stp_variable_is(v, "choice")) ||
         v->plays[0] == '\0' || minor < v->first ||
         (v->last != 0 && minor > v->last))
         return STP_OVERRIDE_NOTHING;

@@ -67,9 +67,8 @@ const char *stp_variable_words(const struct stp_variable *v)
 /* NCCL reads a distance by its name, in capitals, or by a digit. */
 static const char levels[] = "LOC,NVL,NVB,C2C,PIX,PXB,P2C,PXN,PHB,SYS";
 
-/* Whether the 'len' bytes at 'word' are one of the words. */
-static bool variable_knows(const char *words, const char *word, size_t len,
-                           bool exactly)
+bool stp_words_have(const char *words, const char *word, size_t len,
+                    bool exactly)
 {
     for (const char *w = words; *w != '\0';) {
         const size_t n = strcspn(w, ",");
@@ -145,7 +144,7 @@ static bool variable_misreads_list(const char *words, const char *value,
     for (const char *at = value + (*value == '^'); *at != '\0';) {
         const size_t len = strcspn(at, separators);
 
-        if (len > 0 && !variable_knows(words, at, len, false)) {
+        if (len > 0 && !stp_words_have(words, at, len, false)) {
             snprintf(text, STP_VARIABLE_TEXT,
                      "NCCL passes over '%.*s', expected %.180s",
                      (int)(len < 32 ? len : 32), at, words);
@@ -186,7 +185,7 @@ bool stp_variable_is_misread(const struct stp_variable *v, const char *value,
     else if (!exactly && !stp_variable_is(v, "one"))
         return false;
     if ((words == levels && is_digit) ||
-        variable_knows(words, value, strlen(value), exactly || words == levels))
+        stp_words_have(words, value, strlen(value), exactly || words == levels))
         return false;
     snprintf(text, STP_VARIABLE_TEXT, "NCCL passes over it, expected %s",
              words);

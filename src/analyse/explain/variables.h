@@ -28,6 +28,11 @@ bool stp_variable_at(size_t i, struct stp_variable *row_ret);
 bool stp_variable_is(const struct stp_variable *v, const char *kind);
 const char *stp_variable_words(const struct stp_variable *v);
 
+/* Whether the 'len' bytes at 'word' are one of the words between commas, with
+ * letters' case or without. */
+bool stp_words_have(const char *words, const char *word, size_t len,
+                    bool exactly);
+
 /* The number that NCCL reads: what strtoll() makes of the value's beginning. */
 long long stp_variable_number(const char *value);
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/doctor/doctor.h"
+#include "core/text.h"
 
 struct doctor_options {
     const char *policy;
@@ -75,8 +76,8 @@ static void doctor_installed(struct stp_doctor *d)
 
     path[n > 0 ? n : 0] = '\0';
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        snprintf(beside, sizeof(beside), "%.*s/%s",
-                 (int)(strrchr(path, '/') - path), path, kinds[i].beside);
+        snprintf(beside, sizeof(beside), "%.*s%s",
+                 (int)(stp_base_name(path) - path), path, kinds[i].beside);
         if (access(beside, F_OK) == 0)
             from = kinds[i].from;
     }

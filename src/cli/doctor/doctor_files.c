@@ -1,9 +1,7 @@
 /* doctor_files.c - files that NCCL's variables name, read as NCCL reads them */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/doctor/doctor.h"
 #include "core/text.h"
@@ -157,25 +155,6 @@ static void files_judge_xml(struct stp_doctor *d, const struct stp_variable *v,
     free(text);
 }
 
-/* A file that NCCL writes. */
-static void files_judge_folder(struct stp_doctor *d,
-                               const struct stp_variable *v, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char folder[STP_CLI_PATH];
-
-    snprintf(folder, sizeof(folder), "%.*s",
-             slash == NULL ? 1 : (int)(slash - path) + 1,
-             slash == NULL ? "." : path);
-    if (access(folder, W_OK) != 0)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     "NCCL writes nothing there, and may fail",
-                     "name a file in a folder that is there",
-                     "%s=%s (%s): '%.200s' cannot be written: %s", v->name,
-                     path, stp_doctor_where(d, v->name), folder,
-                     strerror(errno));
-}
-
 void stp_doctor_files(struct stp_doctor *d)
 {
     struct stp_variable v;
@@ -183,11 +162,7 @@ void stp_doctor_files(struct stp_doctor *d)
     for (size_t i = 0; stp_variable_at(i, &v); i++) {
         const char *path = stp_doctor_setting(v.name);
 
-        if (path[0] == '\0')
-            continue;
-        if (stp_variable_is(&v, "xml"))
+        if (path[0] != '\0' && stp_variable_is(&v, "xml"))
             files_judge_xml(d, &v, path);
-        else if (stp_variable_is(&v, "written"))
-            files_judge_folder(d, &v, path);
     }
 }

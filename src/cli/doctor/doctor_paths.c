@@ -20,16 +20,7 @@
 /* Whether the first word of an arm's name is in the list. */
 static bool paths_names(const char *arms, const char *name)
 {
-    const size_t len = strcspn(name, "/");
-    bool has = false;
-
-    while (*arms != '\0' && !has) {
-        const size_t n = strcspn(arms, ",");
-
-        has = n == len && memcmp(arms, name, len) == 0;
-        arms += n + (arms[n] == ',');
-    }
-    return has;
+    return stp_words_have(arms, name, strcspn(name, "/"), true);
 }
 
 bool stp_doctor_off_for(const char *arm, struct stp_variable *v_ret)
