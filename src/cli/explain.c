@@ -176,11 +176,14 @@ static enum stp_status explain_versions(const struct explain *e, int coll,
 {
     c->are_versions = true;
     c->has_all = e->o->nccl != NULL;
-    for (int i = e->first; i <= e->last; i++)
-        explain_add_case(e, c, mock_release_name((size_t)i))->options.nccl =
-            mock_release_name((size_t)i);
-    return stp_overlay_ask(c->cases, c->n, coll, n_bytes, one, &c->overlay,
-                           e->err);
+    for (int i = e->first; i <= e->last; i++) {
+        const char *name = mock_release_name((size_t)i);
+        struct stp_choice_case *next = explain_add_case(e, c, name);
+
+        next->options.nccl = name;
+        next->options.is_one = one;
+    }
+    return stp_overlay_ask(c->cases, c->n, coll, n_bytes, &c->overlay, e->err);
 }
 
 /* Asks without the variables that are set, under all of them, and under each;
@@ -211,7 +214,7 @@ static enum stp_status explain_variables(const struct explain *e,
         next = explain_add_case(e, c, label);
         next->options.only = c->labels[c->n - 1];
     }
-    return stp_overlay_ask(c->cases, c->n, e->o->coll, e->o->max_bytes, false,
+    return stp_overlay_ask(c->cases, c->n, e->o->coll, e->o->max_bytes,
                            &c->overlay, e->err);
 }
 

@@ -175,10 +175,12 @@ enum stp_status stp_explain(const struct stp_explain_options *options,
         explain_choose_sizes(&e, coll);
         if (e.status != STP_OK)
             break;
-        x = explain_ask(&e, coll, e.sizes[0]);
+        x = explain_ask(&e, coll,
+                        options->is_one ? options->max_bytes : e.sizes[0]);
         explain_append(&e, &x);
         e.out.n_sizes = 1;
-        for (size_t i = 1; i < e.n_sizes && e.status == STP_OK; i++)
+        for (size_t i = 1;
+             i < e.n_sizes && !options->is_one && e.status == STP_OK; i++)
             if (e.sizes[i] != e.sizes[i - 1]) {
                 explain_advance(&e, coll, e.sizes[i]);
                 e.out.n_sizes++;

@@ -55,6 +55,7 @@ struct stp_explain_options {
         *policy;        /* that the plugin reads; NULL if unknown */
     int coll;           /* ncclFunc_t, or -1 for every one */
     uint64_t max_bytes; /* how far to look */
+    bool is_one;        /* at max_bytes alone */
 };
 
 /* Asks the plugin through mock NCCL, about every collective from one element a

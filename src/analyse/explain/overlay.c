@@ -3,40 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyse/explain/explainer.h"
 #include "core/room.h"
-
-/* The ranges of one case, of which nothing is left if it fails. */
-static void overlay_explain(struct stp_choice_case *c, bool one,
-                            struct stp_explanation *ranges_ret)
-{
-    struct stp_explanation ranges = {.ranges = NULL};
-    struct stp_explainer e;
-    struct stp_asked asked;
-    struct stp_error err;
-    enum stp_status status;
-
-    if (!one) {
-        status = stp_explain(&c->options, &ranges, &err);
-    } else {
-        status = stp_explainer_open(&e, &c->options, &err);
-        if (status == STP_OK) {
-            status = stp_explainer_ask(&e, c->options.coll,
-                                       c->options.max_bytes, &asked, &err);
-            stp_explainer_close(&e);
-        }
-        if (status == STP_OK &&
-            STP_ROOM(ranges.ranges, ranges.n_ranges, ranges.capacity))
-            ranges.ranges[ranges.n_ranges++] = (struct stp_explained){
-                .coll = c->options.coll,
-                .min_bytes = c->options.max_bytes,
-                .max_bytes = c->options.max_bytes,
-                .pick = {asked.tuned.algo, asked.tuned.proto}};
-    }
-    if (status != STP_OK && c->fault[0] == '\0')
-        memcpy(c->fault, err.text, sizeof(c->fault));
-    *ranges_ret = ranges;
-}
 
 enum stp_status stp_overlay_add(struct stp_overlay *o, int coll,
                                 const struct stp_explanation *cases, size_t n,
@@ -85,7 +52,7 @@ enum stp_status stp_overlay_add(struct stp_overlay *o, int coll,
 }
 
 enum stp_status stp_overlay_ask(struct stp_choice_case *cases, size_t n,
-                                int coll, uint64_t max_bytes, bool one,
+                                int coll, uint64_t max_bytes,
                                 struct stp_overlay *out_ret,
                                 struct stp_error *err)
 {
@@ -98,9 +65,15 @@ enum stp_status stp_overlay_ask(struct stp_choice_case *cases, size_t n,
         if (coll >= 0 && coll != c)
             continue;
         for (size_t i = 0; i < n; i++) {
-            cases[i].options.coll = c;
-            cases[i].options.max_bytes = max_bytes;
-            overlay_explain(&cases[i], one, &ranges[i]);
+            struct stp_choice_case *one = &cases[i];
+            struct stp_error fault;
+
+            ranges[i] = (struct stp_explanation){.ranges = NULL};
+            one->options.coll = c;
+            one->options.max_bytes = max_bytes;
+            if (stp_explain(&one->options, &ranges[i], &fault) != STP_OK &&
+                one->fault[0] == '\0')
+                memcpy(one->fault, fault.text, sizeof(one->fault));
         }
         status = stp_overlay_add(&overlay, c, ranges, n, err);
         for (size_t i = 0; i < n; i++)

@@ -33,11 +33,11 @@ enum stp_status stp_overlay_add(struct stp_overlay *overlay, int coll,
                                 const struct stp_explanation *cases, size_t n,
                                 struct stp_error *err);
 
-/* Asks in each case, as stp_explain() does, or about 'one' size alone:
- * max_bytes. A failure is its case's, for all sizes of the collective.
- * STP_ERR_NOMEM leaves *out_ret untouched.  Free with stp_overlay_free(). */
+/* Asks in each case, as stp_explain() does.  A failure is its case's, for all
+ * sizes of the collective.  STP_ERR_NOMEM leaves *out_ret untouched.  Free with
+ * stp_overlay_free(). */
 enum stp_status stp_overlay_ask(struct stp_choice_case *cases, size_t n,
-                                int coll, uint64_t max_bytes, bool one,
+                                int coll, uint64_t max_bytes,
                                 struct stp_overlay *out_ret,
                                 struct stp_error *err);
 

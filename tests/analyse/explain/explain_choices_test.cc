@@ -35,11 +35,14 @@ class Overlay
             bool one = false)
         : path_(STP_FIXTURES "/machines/" + machine)
     {
-        for (const char *version; (version = mock_release_name(cases.size()));)
+        for (const char *version;
+             (version = mock_release_name(cases.size()));) {
             cases.push_back({{path_.c_str(), nullptr, version, Variable}, ""});
+            cases.back().options.is_one = one;
+        }
         stp_error err{};
         EXPECT_EQ(STP_OK, stp_overlay_ask(cases.data(), cases.size(), coll,
-                                          max_bytes, one, &overlay, &err));
+                                          max_bytes, &overlay, &err));
     }
     ~Overlay()
     {

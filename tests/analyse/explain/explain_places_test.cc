@@ -61,7 +61,8 @@ TEST(ExplainPlaces, AreShownFromEndToEnd)
             .only = nullptr,
             .policy = nullptr,
             .coll = coll,
-            .max_bytes = uint64_t{1} << 34};
+            .max_bytes = uint64_t{1} << 34,
+            .is_one = false};
         stp_explanation explanation{};
         stp_error err{};
         uint64_t begin = UINT64_MAX, end = 0;
