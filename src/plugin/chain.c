@@ -62,10 +62,11 @@ static ncclResult_t chain_ask_v3(void *opaque, ncclFunc_t coll, size_t n_bytes,
 typedef float quad_t __attribute__((vector_size(16)));
 typedef int32_t quad_bits_t __attribute__((vector_size(16)));
 
-/* Whether NCCL can be given the table 'now', where its own is in 'chain'; also
- * notes whether it rules something out.  Four entries at a time, of which the
- * last four may overlap those before. */
-static bool chain_is_sound(struct stp_chain *chain, const float *now, int n)
+/* Whether NCCL can be given the table 'now' for its 'own'; also notes whether
+ * it rules something out.  Four entries at a time, of which the last four may
+ * overlap those before. */
+static bool chain_is_sound(struct stp_chain *chain, const float *own,
+                           const float *now, int n)
 {
     quad_bits_t wrong = {0}, minus = {0};
 
@@ -73,12 +74,14 @@ static bool chain_is_sound(struct stp_chain *chain, const float *now, int n)
         const int at = i + 4 <= n ? i : n - 4;
         quad_t own_times, times;
 
-        memcpy(&own_times, &chain->own[at], sizeof(own_times));
+        memcpy(&own_times, &own[at], sizeof(own_times));
         memcpy(&times, &now[at], sizeof(times));
         wrong |= (times != times) | ((own_times < 0) & (times >= 0));
         minus |= (own_times >= 0) & (times < 0);
     }
     chain->rules_out = (minus[0] | minus[1] | minus[2] | minus[3]) != 0;
+    if (chain->rules_out)
+        memcpy(chain->own, own, (size_t)n * sizeof(*own));
     return (wrong[0] | wrong[1] | wrong[2] | wrong[3]) == 0;
 }
 
@@ -104,23 +107,26 @@ ncclResult_t stp_chain_ask(struct stp_chain *chain, ncclFunc_t coll,
                            int n_algo, int n_proto, int reg_buff,
                            int *n_channels)
 {
-    const int n_entries = n_algo * n_proto;
-    const int n =
-        n_entries < 4 || n_entries > STP_CHAIN_ENTRIES ? 0 : n_entries;
+    const int n = n_algo * n_proto;
+    const bool is_checked = n >= 4 && n <= STP_CHAIN_ENTRIES;
+    float *table = is_checked ? chain->table + STP_CHAIN_MARGIN : cost;
     const size_t size = (size_t)n * sizeof(*cost);
     const int own_channels = *n_channels;
     ncclResult_t rc;
 
     if (chain->ask == NULL)
         return ncclSuccess;
-    memcpy(chain->own, cost, size);
+    if (is_checked)
+        memcpy(table, cost, size);
     rc = chain->ask(chain->lower.version >= 4 ? chain->context : chain, coll,
-                    n_bytes, n_pipe_ops, (float **)cost, n_algo, n_proto,
+                    n_bytes, n_pipe_ops, (float **)table, n_algo, n_proto,
                     reg_buff, n_channels);
-    if (!chain_passes(chain, rc, chain_is_sound(chain, cost, n), *n_channels)) {
-        memcpy(cost, chain->own, size);
+    if (!chain_passes(chain, rc,
+                      !is_checked || chain_is_sound(chain, cost, table, n),
+                      *n_channels))
         *n_channels = own_channels;
-    }
+    else if (is_checked)
+        memcpy(cost, table, size);
     return rc;
 }
 

@@ -30,7 +30,8 @@
  *   not there: an entry that NCCL had ruled out has a time, an entry is not a
  *   number, or the channels are below 0 or above a byte's 127.  That answer,
  *   and no other, is replaced by NCCL's own table.  A tuner whose answers are
- *   alike on all ranks, which NCCL needs, breaks the same ones on all.
+ *   alike on all ranks, which NCCL needs, breaks the same ones on all.  It
+ *   gets a copy of the table with a margin, since some write beside theirs.
  *
  * Both are told once a communicator. */
 #pragma once
@@ -43,9 +44,9 @@
 #include "plugin/lower.h"
 
 enum {
-    STP_CHAIN_ENTRIES = 64
-}; /* of a table; those of a larger one are not
-      checked */
+    STP_CHAIN_ENTRIES = 64, /* of a table; larger ones are not checked */
+    STP_CHAIN_MARGIN = 16,  /* entries before and behind it */
+};
 
 /* Arguments that NCCL gives to init. */
 struct stp_chain_init {
@@ -68,7 +69,8 @@ struct stp_chain {
     bool has_told;     /* a fault of it */
     bool rules_out;    /* entries of the last table that NCCL had not */
     uint64_t identity; /* what ranks must have alike; 0: there is none */
-    float own[STP_CHAIN_ENTRIES]; /* NCCL's table of the call */
+    float own[STP_CHAIN_ENTRIES]; /* NCCL's table, if rules_out */
+    float table[STP_CHAIN_ENTRIES + 2 * STP_CHAIN_MARGIN]; /* that it gets */
 };
 
 /* Whether there is one, for a rank without memory to ask it: NCCL has to fail

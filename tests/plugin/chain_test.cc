@@ -55,7 +55,9 @@ std::string Below(int version)
 
 struct Answer {
     ncclResult_t rc;
+    float before;
     float table[kEntries];
+    float behind;
     int n_channels;
     int algo, proto; // of version 2
     size_t chunk;
@@ -63,7 +65,8 @@ struct Answer {
 
     bool operator==(const Answer &o) const
     {
-        return rc == o.rc && memcmp(table, o.table, sizeof(table)) == 0 &&
+        return rc == o.rc && before == o.before && behind == o.behind &&
+               memcmp(table, o.table, sizeof(table)) == 0 &&
                n_channels == o.n_channels && algo == o.algo &&
                proto == o.proto && chunk == o.chunk && chunk_rc == o.chunk_rc;
     }
@@ -100,6 +103,7 @@ class Tuner
         mock_ask_args args = call.args;
 
         memcpy(a.table, call.table, sizeof(a.table));
+        a.before = a.behind = 1;
         args.table = a.table;
         a.algo = a.proto = -1;
         if (nccl_ == 2)
@@ -328,6 +332,20 @@ TEST_F(Chain, ReplacesAnswersThatNcclCannotUseAndNoOthers)
                 << warnings[0];
         });
     }
+}
+
+TEST_F(Chain, KeepsNcclsMemoryBesideTheTable)
+{
+    setenv("BELOW", "beside", 1);
+    const Call call = Random();
+    Tuner alone(Below(5), 5, 5);
+    Tuner ours = Ours(Below(5), 5);
+    const Answer expected = alone.Ask(call);
+    const Answer got = ours.Ask(call);
+
+    EXPECT_EQ(0, expected.before + expected.behind);
+    EXPECT_EQ(2, got.before + got.behind);
+    EXPECT_EQ(0, memcmp(expected.table, got.table, sizeof(got.table)));
 }
 
 TEST_F(Chain, TellsAnErrorOnceAndPassesItOn)
