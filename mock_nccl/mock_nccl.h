@@ -376,10 +376,10 @@ struct mock_nccl_options {
     const char *algo;
     const char *proto;
 
-    /* Value of NCCL_NET_PLUGIN; NULL if unset. If no tuner library opens, NCCL
-     * looks for a tuner in the net plugin: up to 2.25 it opens the library of
-     * this name, from 2.26 on it uses the open net plugin, which is this
-     * library if it can be opened. */
+    /* Value of NCCL_NET_PLUGIN, a list from 2.28 on; NULL if unset:
+     * libnccl-net.so. If no tuner library opens, NCCL looks for a tuner in the
+     * net plugin: up to 2.25 it opens the library of this name, from 2.26 on it
+     * uses the one that it has loaded. */
     const char *net_plugin;
 
     /* NCCL_COLLNET_ENABLE=1 with a network that reduces and gathers, and an

@@ -94,22 +94,35 @@ static void loader_close_library(struct mock_nccl *nccl)
 static bool loader_open_library(struct mock_nccl *nccl, bool *is_net_ret)
 {
     const struct mock_loader_rules *rules = &nccl->version->loader;
-    const char *net = nccl->options.net_plugin;
+    const char *path;
     bool searches;
 
+    /* NCCL does so in any case; nobody looks for the default one before. */
+    if (nccl->net_library == NULL && nccl->options.net_plugin != NULL)
+        nccl->net_library =
+            mock_plugin_load_net(nccl->version, nccl->options.net_plugin);
     *is_net_ret = false;
     if (nccl->options.static_tuner != NULL)
         return true;
-    searches = mock_plugin_open(rules, nccl->options.tuner_plugin, net,
-                                &nccl->library);
+    searches = mock_plugin_open(rules, nccl->options.tuner_plugin,
+                                nccl->options.net_plugin, &nccl->library);
     if (!searches || nccl->library != NULL)
         return nccl->library != NULL;
     *is_net_ret = true;
-    if (rules->net == MOCK_NET_BY_NAME || net == NULL || *net == '\0')
+    if (rules->net == MOCK_NET_BY_NAME)
         return false;
-    if (rules->net == MOCK_NET_AGAIN && nccl->net_library == NULL)
-        nccl->net_library = mock_plugin_open_net(rules, net);
-    nccl->library = mock_plugin_open_net(rules, net);
+    if (nccl->net_library == NULL)
+        nccl->net_library = mock_plugin_load_net(nccl->version, NULL);
+    if (nccl->net_library == NULL)
+        return false;
+    path = mock_plugin_path(nccl->net_library);
+    if (rules->net == MOCK_NET_AGAIN) {
+        nccl->library =
+            dlopen(*path != '\0' ? path : NULL, RTLD_NOW | RTLD_LOCAL);
+    } else {
+        nccl->library = nccl->net_library;
+        nccl->net_library = NULL;
+    }
     return nccl->library != NULL;
 }
 

@@ -150,8 +150,9 @@ static void *plugin_open_find(struct plugin_open_search *s, const char *prefix,
     return library;
 }
 
-bool mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
-                      const char *net, void **library_ret)
+static bool plugin_open_search(const struct mock_loader_rules *rules,
+                               const char *value, const char *net,
+                               void **library_ret)
 {
     struct plugin_open_search s = {.rules = rules};
     struct mock_line_words words = {.name = value, .names = s.names};
@@ -159,8 +160,6 @@ bool mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
     bool has_net = net != NULL && *net != '\0';
 
     *library_ret = NULL;
-    if (is_set || (value != NULL && rules->reports_empty))
-        mock_log_line(rules, MOCK_LINE_SET, &words);
     if (rules->has_none_keyword && is_set && strcasecmp(value, "none") == 0)
         return false;
     *library_ret = plugin_open_find(&s, rules->prefix, is_set ? value : NULL);
@@ -183,6 +182,83 @@ bool mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
                   s.names[0] != '\0' ? MOCK_LINE_MISSING : MOCK_LINE_NO_LIBRARY,
                   &words);
     return true;
+}
+
+bool mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
+                      const char *net, void **library_ret)
+{
+    const struct mock_line_words words = {.name = value};
+
+    if (value != NULL && (*value != '\0' || rules->reports_empty))
+        mock_log_line(rules, MOCK_LINE_SET, &words);
+    return plugin_open_search(rules, value, net, library_ret);
+}
+
+/* Whether it has a net plugin of a version that NCCL knows; logs which. */
+static bool plugin_open_has_net(const struct mock_version *version,
+                                void *library)
+{
+    const struct mock_loader_rules *rules = &version->net;
+
+    for (int v = version->newest_net; v >= version->oldest_net; v--) {
+        char symbol[32], why[ERROR_SIZE];
+        struct mock_line_words words = {
+            .name = symbol, .why = why, .version = v};
+        const char *const *net;
+
+        snprintf(symbol, sizeof(symbol), "ncclNetPlugin_v%d", v);
+        net = dlsym(library, symbol); /* it begins with a name */
+        if (net != NULL) {
+            words.name = *net;
+            mock_log_line(rules, MOCK_LINE_USING, &words);
+            return true;
+        }
+        snprintf(why, sizeof(why), "%s", dlerror());
+        if (v != version->newest_net)
+            mock_log_line(rules, MOCK_LINE_DLSYM, &words);
+        mock_log_line(rules,
+                      v > version->oldest_net ? MOCK_LINE_NO_SYMBOL
+                                              : MOCK_LINE_NO_TUNER,
+                      &words);
+    }
+    return false;
+}
+
+void *mock_plugin_load_net(const struct mock_version *version,
+                           const char *names)
+{
+    const struct mock_loader_rules *rules = &version->net;
+    struct mock_line_words words = {.name = names};
+    const bool is_list = rules->has_none_keyword && names != NULL;
+    const char *rest = names != NULL ? names : "";
+    void *library = NULL;
+
+    if (names == NULL && (library = dlopen(NET_PREFIX ".so", RTLD_NOW)) == NULL)
+        return NULL;
+    if (library != NULL)
+        dlclose(library);
+    if (is_list)
+        mock_log_line(rules, MOCK_LINE_SET, &words);
+    do {
+        const size_t len = is_list ? strcspn(rest, ",") : strlen(rest);
+        char name[PATH_MAX];
+
+        snprintf(name, sizeof(name), "%.*s", (int)len, rest);
+        rest += len + (rest[len] == ',');
+        if (is_list && name[0] == '\0')
+            continue;
+        plugin_open_search(rules, name, NULL, &library);
+        if (library == NULL)
+            continue;
+        words.name = mock_plugin_path(library);
+        if (plugin_open_has_net(version, library)) {
+            mock_log_line(rules, MOCK_LINE_LOADED, &words);
+            return library;
+        }
+        mock_log_line(rules, MOCK_LINE_UNSUPPORTED, &words);
+        dlclose(library);
+    } while (*rest != '\0');
+    return NULL;
 }
 
 void *mock_plugin_open_net(const struct mock_loader_rules *rules,

@@ -24,7 +24,13 @@ void mock_log_line(const struct mock_loader_rules *rules,
 bool mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
                       const char *net, void **library_ret);
 
-/* Opens the net plugin as the net does, without a log line. */
+/* Loads the net plugin that NCCL_NET_PLUGIN names, of a list the first that is
+ * one; NULL: libnccl-net.so, of which nothing is said if it is not there.  What
+ * its init does is not played: it has a network. */
+void *mock_plugin_load_net(const struct mock_version *version,
+                           const char *names);
+
+/* Opens that library once more, without a log line. */
 void *mock_plugin_open_net(const struct mock_loader_rules *rules,
                            const char *net);
 

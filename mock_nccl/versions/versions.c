@@ -18,6 +18,8 @@
 
 #define TUNER    "TUNER/Plugin: "
 #define PROFILER "PROFILER/Plugin: "
+#define NET      "NET/Plugin: "
+#define INIT_NET ((unsigned long)(NCCL_INIT | NCCL_NET))
 #define DLOPEN   "ncclOsDlopen(<name>) failed: <why>"
 #define DLSYM    "ncclOsDlsym(<name>) failed: <why>"
 
@@ -78,6 +80,34 @@ static const struct mock_line profiler_lines[] = {
     {MOCK_LINE_CLOSING, MOCK_2_27, MOCK_2_27, NCCL_ENV, PROFILER "Closing profiler plugin <name>"},
     {MOCK_LINE_CLOSING, MOCK_2_28, MOCK_2_29, NCCL_INIT, PROFILER "Closing profiler plugin <name>"},
     {MOCK_LINE_CLOSING, MOCK_2_30, NEWEST, DESTROY, PROFILER "Closing profiler plugin <name>"},
+    {.text = NULL},
+};
+
+/* Lines on CollNet and on devices, which mock NCCL does not have, are not here.
+ */
+static const struct mock_line net_lines[] = {
+    {MOCK_LINE_SET, MOCK_2_28, NEWEST, NCCL_ENV | NCCL_NET, "NCCL_NET_PLUGIN set by environment to <name>"},
+    {MOCK_LINE_DLOPEN, MOCK_2_30, NEWEST, NCCL_INIT, DLOPEN},
+    {MOCK_LINE_NOT_FOUND, MOCK_2_21, MOCK_2_21, INIT_NET, NET "No plugin found (<name>)"},
+    {MOCK_LINE_NOT_LOADED, MOCK_2_22, MOCK_2_27, INIT_NET, NET "<why>"},
+    {MOCK_LINE_NOT_LOADED, MOCK_2_28, NEWEST, INIT_NET, NET "<name>: <why>"},
+    {MOCK_LINE_OPENED, MOCK_2_21, MOCK_2_27, INIT_NET, NET "Plugin name set by env to <name>"},
+    {MOCK_LINE_ONE_FAILED, MOCK_2_21, MOCK_2_21, ENV_TUNING, NET "Plugin load returned 2 : <why> : when loading <names>"},
+    {MOCK_LINE_ALL_FAILED, MOCK_2_21, MOCK_2_21, ENV_TUNING,
+     NET "Most recent plugin load returned 2 : <why>. All attempts to load '<names>' also failed."},
+    {MOCK_LINE_MISSING, MOCK_2_22, MOCK_2_25, INIT_NET, NET "Could not find:<names>. Using internal network plugin."},
+    {MOCK_LINE_MISSING, MOCK_2_26, MOCK_2_27, INIT_NET, NET "Could not find:<names>. Using internal net plugin."},
+    {MOCK_LINE_MISSING, MOCK_2_28, NEWEST, INIT_NET, NET "Could not find:<names>"},
+    {MOCK_LINE_NO_LIBRARY, MOCK_2_21, MOCK_2_25, INIT_NET, NET "Using internal network plugin."},
+    {MOCK_LINE_NO_LIBRARY, MOCK_2_26, MOCK_2_27, INIT_NET, NET "Using internal net plugin."},
+    {MOCK_LINE_DLSYM, MOCK_2_30, NEWEST, NCCL_INIT, DLSYM},
+    {MOCK_LINE_NO_SYMBOL, MOCK_2_26, MOCK_2_27, INIT_NET, NET "Failed to find <name> symbol."},
+    {MOCK_LINE_NO_TUNER, MOCK_2_21, MOCK_2_25, INIT_NET,
+     NET "Failed to find ncclNetPlugin symbol (>= v5). ncclNetPlugin symbols v4 and lower are not supported."},
+    {MOCK_LINE_NO_TUNER, MOCK_2_26, MOCK_2_27, INIT_NET, NET "Failed to find <name> symbol."},
+    {MOCK_LINE_USING, MOCK_2_21, NEWEST, INIT_NET, NET "Loaded net plugin <name> (v<version>)"},
+    {MOCK_LINE_LOADED, MOCK_2_28, NEWEST, INIT_NET, "Successfully loaded external network plugin <name>"},
+    {MOCK_LINE_UNSUPPORTED, MOCK_2_28, NEWEST, INIT_NET, "External network plugin <name> is unsupported"},
     {.text = NULL},
 };
 
@@ -224,6 +254,9 @@ enum { NVLS_TREE_CORRECTIONS = 24 };
     .choice = CHOICE(v), \
     .model = MODEL(v), \
     .profiler = PROFILERS(v), \
+    .net = LOADER(v, "libnccl-net", net_lines, MOCK_NET_NEVER), \
+    .newest_net = (v) < MOCK_2_24 ? 8 : (v) < MOCK_2_26 ? 9 : (v) < MOCK_2_28 ? 10 : (v) < MOCK_2_30 ? 11 : 12, \
+    .oldest_net = (v) < MOCK_2_26 ? 5 : 6, \
     .newest_tuner = (newest_tuner_), \
     .n_algos = (n_algos_), \
 }

@@ -59,7 +59,7 @@ struct mock_line {
 };
 
 /* The library that NCCL searches for a plugin if the plugin's own library does
- * not open. */
+ * not open; net plugins are opened before. */
 enum mock_net_rule {
     MOCK_NET_BY_NAME, /* the library of NCCL_NET_PLUGIN, or libnccl-net.so */
     MOCK_NET_SHARED,  /* the open net plugin, which is closed together with the
@@ -292,6 +292,9 @@ struct mock_version {
     struct mock_choice_rules choice;
     struct mock_model_rules model;
     struct mock_profiler_rules profiler;
+    struct mock_loader_rules net;
+    int newest_net; /* plugin that it takes, and the oldest one */
+    int oldest_net;
     int newest_tuner;
     int n_algos;
 };

@@ -91,6 +91,7 @@ typedef enum {
 enum {
     NCCL_INIT = 0x1,
     NCCL_COLL = 0x2,
+    NCCL_NET = 0x10,
     NCCL_TUNING = 0x40,
     NCCL_ENV = 0x80,
 };

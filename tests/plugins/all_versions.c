@@ -77,3 +77,7 @@ __attribute__((visibility("default")))
 const ncclTuner_v6_t ncclTunerPlugin_v6 = {NAME, init_v5, ask, finalize, NULL};
 __attribute__((visibility("default")))
 const ncclTuner_v7_t ncclTunerPlugin_v7 = {NAME, init_v7, ask, finalize, NULL};
+
+/* It is in a net plugin, too, which begins with a name. */
+__attribute__((visibility("default"))) const char *const ncclNetPlugin_v8 =
+    NAME;

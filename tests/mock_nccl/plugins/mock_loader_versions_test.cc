@@ -42,7 +42,10 @@ TEST_P(Loader, LogsAndLoadsLikeThatVersion)
     std::vector<std::string> lines;
     for (const Log::Line &line : log.lines) {
         EXPECT_EQ(NCCL_LOG_INFO, line.level) << line.text;
-        if (line.text.compare(0, 1, "v") != 0) // not the tuner's own lines
+        // neither the tuner's own lines nor the net plugin's
+        if (line.text.compare(0, 1, "v") != 0 &&
+            line.text.find("NET") == std::string::npos &&
+            (line.flags & NCCL_NET) == 0)
             lines.push_back(FlagLetters(line.flags) + line.text);
     }
     for (std::string &line : c.lines)
@@ -53,6 +56,85 @@ TEST_P(Loader, LogsAndLoadsLikeThatVersion)
 INSTANTIATE_TEST_SUITE_P(Table, Loader,
                          testing::ValuesIn(ReadLogCases("tuner_lines.txt")),
                          CaseName());
+
+// ---- the net plugin, which is loaded before ----
+
+#define NET "NET/Plugin: "
+
+TEST(NetPlugin, IsLoadedAndLoggedLikeInThatVersion)
+{
+    const struct {
+        const char *version, *value;
+        int tuner;
+        std::vector<std::string> lines;
+    } cases[] = {
+        {"2.21",
+         "@net_echo_v4.so",
+         0,
+         {"IN " NET "Plugin name set by env to @net_echo_v4.so",
+          "IN " NET "Loaded net plugin echo (v8)"}},
+        {"2.24",
+         "nope",
+         0,
+         {"IN " NET "Could not find: nope libnccl-net-nope.so. Using internal "
+                    "network plugin."}},
+        {"2.24",
+         "@net_echo_v4.so",
+         4,
+         {"IN " NET "Plugin name set by env to @net_echo_v4.so",
+          "IN " NET "Loaded net plugin echo (v8)"}},
+        {"2.25",
+         "@echo_v4.so",
+         4,
+         {// opened by name all the same
+          "IN " NET "Plugin name set by env to @echo_v4.so",
+          "IN " NET "Failed to find ncclNetPlugin symbol (>= v5). "
+          "ncclNetPlugin symbols v4 and lower are not supported."}},
+        {"2.27",
+         "@net_echo_v4.so",
+         4,
+         {"IN " NET "Plugin name set by env to @net_echo_v4.so",
+          "IN " NET "Failed to find ncclNetPlugin_v10 symbol.",
+          "IN " NET "Failed to find ncclNetPlugin_v9 symbol.",
+          "IN " NET "Loaded net plugin echo (v8)"}},
+        {"2.28",
+         "@echo_v4.so",
+         0,
+         {"EN NCCL_NET_PLUGIN set by environment to @echo_v4.so",
+          "IN External network plugin @echo_v4.so is unsupported"}},
+        {"2.28", "none", 0, {"EN NCCL_NET_PLUGIN set by environment to none"}},
+        {"2.32",
+         "none,nope,@echo_v5.so,@net_echo_v4.so",
+         4,
+         {"EN NCCL_NET_PLUGIN set by environment to "
+          "none,nope,@echo_v5.so,@net_echo_v4.so",
+          "IN " NET "Could not find: nope libnccl-net-nope.so",
+          "IN External network plugin @echo_v5.so is unsupported",
+          "IN " NET "Loaded net plugin echo (v8)",
+          "IN Successfully loaded external network plugin @net_echo_v4.so"}},
+    };
+    Machine machine = LoadMachine("h200x4");
+    const std::string prefix = STP_TEST_PLUGINS "/libnccl-tuner-";
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(std::string(c.version) + " " + c.value);
+        const std::string value = Replaced(c.value, '@', prefix);
+        mock_nccl_options options{c.version};
+        options.net_plugin = value.c_str();
+        Nccl nccl = MakeNccl(options);
+        Log log;
+        Comm comm = MakeComm(nccl, machine);
+        std::vector<std::string> lines, expected;
+
+        EXPECT_EQ(c.tuner, mock_comm_tuner_version(comm.get()));
+        for (const Log::Line &line : log.lines)
+            if ((line.flags & NCCL_NET) != 0)
+                lines.push_back(FlagLetters(line.flags) + line.text);
+        for (const std::string &line : c.lines)
+            expected.push_back(Replaced(line, '@', prefix));
+        EXPECT_THAT(lines, ElementsAreArray(expected));
+    }
+}
 
 // ---- how long a tuner stays ----
 

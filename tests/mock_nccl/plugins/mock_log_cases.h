@@ -78,6 +78,7 @@ inline std::string FlagLetters(unsigned long flags)
                                {0x80ul, 'E'},
                                {0x10000ul, 'D'},
                                {0x40ul, 'T'},
+                               {0x10ul, 'N'},
                                {0x4000ul, 'P'}})
         if (flags & bit)
             text += letter;
