@@ -17,6 +17,7 @@
 struct explain_options {
     struct stp_machine_options machine;
     const char *plugin;
+    const char *over; /* NULL: not given */
     const char *policy;
     int coll; /* ncclFunc_t; -1: not given */
     uint64_t max_bytes;
@@ -35,6 +36,9 @@ static const struct stp_option explain_table[] = {
      .help =
          "Tuner plugin of any vendor, as NCCL_TUNER_PLUGIN, or none (default: "
          "ours if there is a policy)"},
+    {"over", 0, "SO", stp_option_text, AT(over),
+     .help = "Tuner of others that our plugin asks first, and that decides "
+             "where no rule does: \"below\" in the column of who decided"},
     {"policy", 0, "FILE", stp_option_text, AT(policy), .path = STP_PATH_READ,
      .help = "Policy for the plugin, as NCCL_TUNER_CONFIG_FILE (default: as "
              "the environment says, with NCCL_WORKLOAD_OVERLAP=1 the policy "
@@ -72,6 +76,10 @@ static void explain_check_options(void *options, struct argp_state *state)
 
     if (o->csv && o->machine.json)
         stp_usage_error(state, "--csv has no effect with --json");
+    if (o->over != NULL && (o->plugin != NULL || !stp_has_policy()) &&
+        o->policy == NULL)
+        stp_usage_error(state, "--over needs our plugin and a policy, expected "
+                               "--policy");
     if (o->diff != NULL && o->plugin == NULL && o->policy == NULL &&
         !stp_has_policy())
         stp_usage_error(state,
@@ -540,11 +548,14 @@ static int explain_run(void *user)
                                                        : is_ours  ? e.plugin
                                                                   : o->plugin,
                                              .policy = e.policy,
+                                             .is_over = o->over != NULL,
                                              .coll = o->coll,
                                              .max_bytes = o->max_bytes};
     if (o->diff == NULL && !o->csv)
         e.options.variable = getenv;
     status = explain_read_versions(&e);
+    if (o->over != NULL && setenv("STEPTUNE_CHAIN", o->over, 1) != 0)
+        status = stp_nomem(&err);
     if (!e.is_alone)
         STP_THEN(status,
                  stp_set_plugin_environment(e.machine, e.set_policy, &err));

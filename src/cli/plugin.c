@@ -46,6 +46,8 @@ enum stp_status stp_set_plugin_environment(const char *machine_path,
             setenv("STEPTUNE_GPU", mock_machine_get_info(machine)->gpu, 1);
         /* One rank often stands for all, and a plugin would miss the others. */
         failed |= setenv("STEPTUNE_AGREE", "assume", 1);
+        /* A recorded machine is not this one, which may have another tuner. */
+        failed |= setenv("STEPTUNE_CHAIN", "none", 0);
         mock_machine_free(machine);
     }
     if (policy != NULL) {

@@ -88,6 +88,7 @@ const char *stp_decider_name(enum stp_decider decider)
     static const char *const names[] = {
         [STP_DECIDER_NCCL] = "nccl",
         [STP_DECIDER_RULE] = "rule",
+        [STP_DECIDER_BELOW] = "below",
         [STP_DECIDER_PLUGIN] = "plugin",
     };
 

@@ -9,6 +9,7 @@
 enum stp_decider {
     STP_DECIDER_NCCL,   /* table and channels were left as NCCL made them */
     STP_DECIDER_RULE,   /* the plugin did what a line of the policy says */
+    STP_DECIDER_BELOW,  /* the tuner below the plugin did, by no known line */
     STP_DECIDER_PLUGIN, /* the plugin changed something, by no known line */
 };
 
@@ -46,6 +47,7 @@ struct stp_explanation {
 struct stp_explain_options {
     const char *machine_path; /* as mock_machine_load() takes it */
     const char *plugin;       /* as NCCL_TUNER_PLUGIN; NULL: none */
+    bool is_over;             /* it asks another tuner first (STEPTUNE_CHAIN) */
     const char *nccl; /* version that chooses; NULL: the machine's own */
     /* Reads the variables under which it chooses, as getenv() does, also where
      * there is no plugin; NULL: none is set. */

@@ -55,7 +55,9 @@ enum stp_status stp_explainer_ask(struct stp_explainer *explainer, int coll,
         memcmp(a->tuned.cost, a->tuned.cost_after, sizeof(a->tuned.cost)) == 0)
         return STP_OK;
     a->line = explainer_find_line(explainer, &a->call, &a->tuned);
-    a->decider = a->line != 0 ? STP_DECIDER_RULE : STP_DECIDER_PLUGIN;
+    a->decider = a->line != 0         ? STP_DECIDER_RULE
+                 : explainer->is_over ? STP_DECIDER_BELOW
+                                      : STP_DECIDER_PLUGIN;
     return STP_OK;
 }
 
@@ -91,6 +93,7 @@ enum stp_status stp_explainer_open(struct stp_explainer *explainer_ret,
         return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
     m = mock_machine_get_info(e->machine);
     e->nccl = options->nccl != NULL ? options->nccl : m->nccl;
+    e->is_over = options->is_over;
     if (options->plugin != NULL)
         tuned.tuner_plugin = options->plugin;
     stp_overrides_play(options, e->nccl, &tuned);

@@ -13,6 +13,7 @@ struct stp_explainer {
     struct mock_comm *alone;
     struct mock_comm *tuned;
     struct stp_compiled *compiled; /* NULL without a policy */
+    bool is_over;                  /* the plugin asks another tuner first */
 };
 
 /* A question and both answers. */

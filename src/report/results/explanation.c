@@ -36,12 +36,13 @@ static void explanation_put(const struct stp_explained *x, const char *policy,
         return;
     if (is_rule)
         stp_table_text(t, heading, "%s:%u", policy, x->line);
-    else if (x->decider == STP_DECIDER_PLUGIN && x->asked_channels != 0)
-        stp_table_text(t, heading, "plugin, asks for %d channels",
-                       x->asked_channels);
+    else if (x->decider == STP_DECIDER_NCCL)
+        stp_table_text(t, heading, "NCCL");
+    else if (x->asked_channels != 0)
+        stp_table_text(t, heading, "%s, asks for %d channels",
+                       stp_decider_name(x->decider), x->asked_channels);
     else
-        stp_table_text(t, heading, "%s",
-                       x->decider == STP_DECIDER_NCCL ? "NCCL" : "plugin");
+        stp_table_text(t, heading, "%s", stp_decider_name(x->decider));
 }
 
 enum stp_status stp_put_explanation(const struct stp_explanation *explanation,

@@ -232,6 +232,10 @@ static void why_print_decider(const struct stp_why_report *report, FILE *fp)
         fprintf(fp, "Decided by %s:%u: %s\n", report->policy, report->why->line,
                 rule);
         break;
+    case STP_DECIDER_BELOW:
+        fprintf(fp, "Decided by the tuner below the plugin: no line of a "
+                    "policy applies.\n");
+        break;
     case STP_DECIDER_PLUGIN:
         fprintf(fp, "Decided by the plugin, by no line of a policy that is "
                     "known.\n");
