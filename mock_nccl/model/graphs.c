@@ -178,7 +178,11 @@ static void graphs_on_start(void *user, const char *name, const char **pairs)
     bool nic = p->depth == 3 && strcmp(name, "net") == 0;
 
     if (p->depth >= 4 || (!nic && strcmp(name, names[p->depth]) != 0)) {
-        graphs_fail(p, "<%s> does not belong here", name);
+        graphs_fail(p, "<%s> does not belong here, expected %s", name,
+                    strcmp(name, "system") == 0
+                        ? "search graphs (NCCL_GRAPH_DUMP_FILE) in place of "
+                          "the topology (NCCL_TOPO_DUMP_FILE)"
+                        : "graphs of channels of GPUs and nets");
         return;
     }
     p->depth++;

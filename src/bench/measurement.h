@@ -60,6 +60,7 @@ struct stp_dataset {
     enum stp_nodes nodes;   /* of the worst row */
     char doubt[160];        /* a figure of the text that contradicts the others
                                of it; "" if there is none */
+    char said[480];         /* what of a text is no result; likewise */
     char machine[64];       /* name; "" if unknown */
     char gpu[64];           /* model; "" if unknown */
     char nccl[16];          /* version; "" if unknown */

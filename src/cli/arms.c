@@ -269,6 +269,8 @@ int stp_report_wrong(const struct stp_dataset *data, bool any)
 
     if (data->doubt[0] != '\0')
         stp_complain("warning: %s", data->doubt);
+    if (data->said[0] != '\0')
+        stp_complain("note: %s", data->said);
     while (stp_next_wrong(data, &wrong)) {
         stp_wrong_text(&wrong, text);
         stp_complain("%s", text);

@@ -44,6 +44,7 @@ struct derive_options {
     bool trust_passes;
     bool extrapolate;
     int coll;           /* -1: not given */
+    unsigned n_ranks;   /* 0: not given */
     const char *output; /* NULL: standard output */
     bool json;
     struct stp_arguments files;
@@ -103,6 +104,9 @@ static const struct stp_option derive_table[] = {
     {"collective", 0, "NAME", stp_option_coll, AT(coll), .absent = -1,
      .help = "Collective of nccl-tests' text before version 2.17, which does "
              "not name it"},
+    {"ranks", 0, "N", stp_option_count, AT(n_ranks), .min = 2,
+     .max = UINT32_MAX,
+     .help = "Ranks of nccl-tests' text whose list of them is cut"},
     {"trust-passes", 0, NULL, stp_option_flag, AT(trust_passes),
      .help = "Decide by arms that ran one after the other, too, of three runs "
              "or more: drift between them may be the gain"},
@@ -157,10 +161,10 @@ static const struct stp_command_line derive_line = {
 static const char ours[] = "measurements of Steptune";
 static const char theirs[] = "text of nccl-tests";
 
-/* Reads a file; 'coll' is the collective of text that does not say, or -1. */
-static enum stp_status load_file(const struct derive_input *input,
-                                 bool is_first, int coll,
-                                 struct derive_data *data,
+/* Reads a file. */
+static enum stp_status load_file(const struct derive_options *o,
+                                 const struct derive_input *input,
+                                 bool is_first, struct derive_data *data,
                                  struct stp_error *err)
 {
     bool is_text;
@@ -182,13 +186,13 @@ static enum stp_status load_file(const struct derive_input *input,
         status = stp_fail(err, STP_ERR_RANGE,
                           "%s, which name their arms, expected %s for --arm",
                           ours, theirs);
-    else if (coll >= 0 && !is_text)
+    else if (o->coll >= 0 && !is_text)
         status = stp_fail(
             err, STP_ERR_RANGE,
             "%s, which name their collectives, expected %s for --collective",
             ours, theirs);
     else if (is_text)
-        status = stp_nccl_text_add(text, len, coll,
+        status = stp_nccl_text_add(text, len, o->coll, o->n_ranks,
                                    input->has_arm ? &input->arm : NULL,
                                    &data->data, err);
     else
@@ -372,7 +376,7 @@ static int derive_run(const struct derive_options *o, struct derive_data *data)
                 return stp_complain("%s: given twice, its rounds would count "
                                     "twice",
                                     input->path);
-        if (load_file(input, i == 0, o->coll, data, &err) != STP_OK)
+        if (load_file(o, input, i == 0, data, &err) != STP_OK)
             return stp_complain_error(input->path, &err);
     }
     if (data->is_text && !o->trust_passes)

@@ -21,6 +21,7 @@ struct plot_options {
     unsigned format; /* STP_N_PLOT_FORMATS: all */
     const char *title;
     int coll;          /* -1: as the files say */
+    unsigned n_ranks;  /* 0: likewise */
     unsigned n_curves; /* 0: not given */
     bool json;         /* instead of the paths of the files written */
 
@@ -51,6 +52,9 @@ static const struct stp_option plot_table[] = {
     {"collective", 0, "NAME", stp_option_coll, AT(coll), .absent = -1,
      .help = "Collective of nccl-tests' text before version 2.17, which does "
              "not name it"},
+    {"ranks", 0, "N", stp_option_count, AT(n_ranks), .min = 2,
+     .max = UINT32_MAX,
+     .help = "Ranks of nccl-tests' text whose list of them is cut"},
     {"json", 0, NULL, stp_option_flag, AT(json),
      .help = "Of training: print what was drawn, what was not and the runs as "
              "JSON"},
@@ -216,7 +220,7 @@ static enum stp_status plot_measurements(struct plot_options *o,
                                   "given twice, expected different files to "
                                   "compare");
         STP_THEN(status, stp_measurements_load_any(o->error_path, o->coll,
-                                                   &sets[i], err));
+                                                   o->n_ranks, &sets[i], err));
         if (status == STP_OK && stp_dataset_n_iterations(&sets[i]) > 0)
             status = stp_fail(err, STP_ERR_SYNTAX,
                               "times of iterations, expected those of "

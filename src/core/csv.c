@@ -1,4 +1,5 @@
 #include "core/csv.h"
+#include "core/looks.h"
 #include "core/utf8.h"
 
 #include <stdio.h>
@@ -11,6 +12,8 @@ struct reader {
     size_t n_order; /* 0: no header yet */
     unsigned line;
     struct stp_error *err;
+    const char *text;
+    size_t len;
 };
 
 /* ---- fields ---- */
@@ -102,21 +105,35 @@ static enum stp_status csv_read_header(struct reader *r,
                                        const struct stp_field *f, size_t n)
 {
     const struct stp_csv_column *columns = r->format->columns;
-    char names[STP_ERROR_TEXT] = "";
-    size_t len = 0;
+    char names[STP_ERROR_TEXT / 2] = "";
+    size_t len = 0, n_shown = 0, n_known = 0;
 
-    for (size_t i = 0; i < r->format->n_columns && len < sizeof(names); i++)
+    for (; n_shown < r->format->n_columns &&
+           len + strlen(columns[n_shown].name) + 8 < sizeof(names);
+         n_shown++)
         len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s",
-                                i > 0 ? ", " : "", columns[i].name);
+                                n_shown > 0 ? ", " : "", columns[n_shown].name);
+    for (size_t i = 0; i < n; i++)
+        n_known += i < STP_CSV_COLUMNS &&
+                   stp_csv_find(columns, r->format->n_columns, &f[i]) != NULL;
     for (size_t i = 0; i < n && i < STP_CSV_COLUMNS; i++) {
         const struct stp_csv_column *column =
             stp_csv_find(columns, r->format->n_columns, &f[i]);
 
+        if (n_known == 0) {
+            stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, 1,
+                        "no table of %s, expected a line that names columns: "
+                        "%s%s",
+                        r->format->what, names,
+                        n_shown < r->format->n_columns ? ", ..." : "");
+            return stp_refuse_kind(r->text, r->len, r->format->what, r->err);
+        }
         if (column == NULL || csv_has_column(r, column))
             return stp_fail_at(
                 r->err, STP_ERR_SYNTAX, r->line, f[i].column,
-                "header with '%.*s', expected each at most once of %s",
-                STP_SHOWN(&f[i]), names);
+                "header with '%.*s', expected each at most once of %s%s",
+                STP_SHOWN(&f[i]), names,
+                n_shown < r->format->n_columns ? ", ..." : "");
         r->order[r->n_order++] = column;
     }
     for (size_t i = 0; i < r->format->n_columns; i++)
@@ -130,7 +147,7 @@ enum stp_status stp_csv_read(const struct stp_csv_format *format, void *user,
                              const char *text, size_t len,
                              struct stp_error *err)
 {
-    struct reader r = {.format = format, .err = err};
+    struct reader r = {.format = format, .err = err, .text = text, .len = len};
     struct stp_field fields[STP_CSV_COLUMNS];
     const char *s = text;
     const char *line;

@@ -50,7 +50,7 @@ int stp_op_from_name(const char *word, size_t len)
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
         if (dtype_is_word(ops[i], word, len))
             return (int)i;
-    return -1;
+    return dtype_is_word("mulsum", word, len) ? STP_OP_PREMULSUM : -1;
 }
 
 const char *stp_type_name(int type)

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/names.h"
 
@@ -86,6 +87,18 @@ void stp_json_gain(cJSON *object, const struct stp_gain *gain)
     stp_json_number(object, "gain_low", gain->low);
     stp_json_number(object, "gain_high", gain->high);
     stp_json_number(object, "rounds", (double)gain->n_pairs);
+}
+
+bool stp_json_looks(const char *text, size_t len)
+{
+    char begin[3] = "";
+    size_t n = 0;
+
+    for (size_t i = 0; i < len && n < 2; i++)
+        if (strchr(" \t\r\n", text[i]) == NULL || text[i] == '\0')
+            begin[n++] = text[i];
+    return begin[0] == '{' ? strchr("\"}", begin[1]) != NULL
+                           : begin[0] == '[' && begin[1] == '{';
 }
 
 enum stp_status stp_json_refuse(const char *text, const char *end,

@@ -37,6 +37,10 @@ void stp_json_gain(cJSON *object, const struct stp_gain *gain);
 /* Prints and frees 'root', which is NULL if memory ran out: STP_ERR_NOMEM. */
 enum stp_status stp_json_finish(cJSON *root, FILE *fp, struct stp_error *err);
 
+/* Whether the text begins as an object or a list of objects does, and not as
+ * a line behind a launcher's "[0]". */
+bool stp_json_looks(const char *text, size_t len);
+
 /* STP_ERR_SYNTAX with the line and column of 'end' in 'text' (NULL: its begin),
  * after which it is not JSON; 'writer' writes the expected text. */
 enum stp_status stp_json_refuse(const char *text, const char *end,

@@ -123,10 +123,10 @@ static enum stp_status state_resume(struct stp_tune_state *state,
                       files->state, (int)len - 1, now);
     if (status == STP_OK && is_same) {
         *path = files->state_sweep;
-        status = stp_measurements_load_any(*path, -1, state->swept, err);
+        status = stp_measurements_load_any(*path, -1, 0, state->swept, err);
         if (status == STP_OK && strcmp(then, iterating) == 0) {
             *path = files->state_iterations;
-            status = stp_measurements_load_any(*path, -1,
+            status = stp_measurements_load_any(*path, -1, 0,
                                                &state->iterated->data, err);
         }
         state->is_begun = status == STP_OK;

@@ -58,7 +58,7 @@ class DeriveText : public testing::Test
         stp_arm named{};
         EXPECT_TRUE(arm == nullptr ||
                     stp_arm_from_name(arm, strlen(arm), &named));
-        return stp_nccl_text_add(text.data(), text.size(), coll,
+        return stp_nccl_text_add(text.data(), text.size(), coll, 0,
                                  arm != nullptr ? &named : nullptr, &data_,
                                  &err_);
     }
@@ -226,8 +226,8 @@ TEST_F(DeriveText, PutsRowsTogetherThatALogCameBetween)
                             "-> Algo RING proto LL channel{Lo..Hi}={0..23}\n";
     const std::string text = HEAD "h1:891:9 [0] NCCL INFO Init\n" + log +
                              "     1048576   262144   float   sum   -1" + log +
-                             log + "    33.61   31.20   46.80       0" + log +
-                             log + "    38.96   26.92   40.37       0\n" +
+                             log + "    33.61   31.20   31.20       0" + log +
+                             log + "    38.96   26.92   26.92       0\n" +
                              "h1:891:891 [0] NCCL INFO Destroy\n";
 
     ASSERT_EQ(STP_OK, Add(text)) << err_.line << ": " << err_.text;

@@ -41,7 +41,7 @@ class Recorded : public testing::Test
         const std::string path =
             std::string(STP_FIXTURES "/iterations/") + name;
 
-        ASSERT_EQ(STP_OK, stp_measurements_load_any(path.c_str(), -1,
+        ASSERT_EQ(STP_OK, stp_measurements_load_any(path.c_str(), -1, 0,
                                                     &all_.data, &err_))
             << err_.text;
         all_.sample_us = static_cast<double *>(

@@ -86,7 +86,7 @@ std::string NcclTests(std::string_view bytes)
         stp_nccl_settings settings{};
         stp_dataset data{};
         stp_error err{};
-        fault += Finish(stp_nccl_text_read(bytes.data(), bytes.size(), coll,
+        fault += Finish(stp_nccl_text_read(bytes.data(), bytes.size(), coll, 0,
                                            &data, &settings, &err),
                         &data, err);
     }
@@ -94,9 +94,9 @@ std::string NcclTests(std::string_view bytes)
                                static_cast<const stp_arm *>(&named)}) {
         stp_dataset data{};
         stp_error err{};
-        fault += Finish(
-            stp_nccl_text_add(bytes.data(), bytes.size(), -1, arm, &data, &err),
-            &data, err);
+        fault += Finish(stp_nccl_text_add(bytes.data(), bytes.size(), -1, 0,
+                                          arm, &data, &err),
+                        &data, err);
     }
     return fault;
 }

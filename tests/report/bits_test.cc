@@ -109,7 +109,7 @@ class BitsOf : public InFolder, public testing::WithParamInterface<unsigned>
                                                     path.c_str(), nullptr));
         }
         stp_error err{};
-        EXPECT_EQ(STP_OK, stp_measurements_load_any(path.c_str(), -1,
+        EXPECT_EQ(STP_OK, stp_measurements_load_any(path.c_str(), -1, 0,
                                                     &read->data, &err))
             << err.text;
     }

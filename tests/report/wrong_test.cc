@@ -136,13 +136,13 @@ class Wrong : public InFolder, public testing::WithParamInterface<const char *>
                 const std::string text = Perf(d.data, arm.arm, format);
                 stp_error err{};
                 EXPECT_EQ(STP_OK,
-                          stp_nccl_text_add(text.data(), text.size(), -1,
+                          stp_nccl_text_add(text.data(), text.size(), -1, 0,
                                             &arm.arm, &read->data, &err))
                     << err.text;
             }
             return;
         }
-        EXPECT_EQ(STP_OK, stp_measurements_load_any(path.c_str(), -1,
+        EXPECT_EQ(STP_OK, stp_measurements_load_any(path.c_str(), -1, 0,
                                                     &read->data, nullptr));
     }
 };

@@ -9,9 +9,14 @@
 #include <zlib.h>
 
 #include "analyse/traces/reading.h"
+#include "core/looks.h"
 #include "core/csv.h"
 #include "core/room.h"
 #include "core/utf8.h"
+
+#define TRACES                                                                 \
+    "a CSV file with a column collective, or a trace of PyTorch or NCCL "      \
+    "Inspector in JSON"
 
 enum { PART = 1 << 16, MAX_EVENT = 64 << 20, MAX_TABLE = 1 << 30 };
 
@@ -187,11 +192,11 @@ static enum stp_status traces_read_table(struct source *src,
         src->n_kept--;
     STP_TRY(src->status);
     if (src->n_kept > 0 &&
-        !stp_csv_has_column(text, src->n_kept, "collective", &line))
-        return stp_fail_at(src->err, STP_ERR_SYNTAX, line, 0,
-                           "a file of another format, expected a CSV file with "
-                           "a column collective, or a trace of PyTorch or NCCL "
-                           "Inspector in JSON");
+        !stp_csv_has_column(text, src->n_kept, "collective", &line)) {
+        stp_fail_at(src->err, STP_ERR_SYNTAX, line, 0,
+                    "a file of another format, expected " TRACES);
+        return stp_refuse_kind(text, src->n_kept, TRACES, src->err);
+    }
     STP_TRY(stp_trace_read_csv(text, src->n_kept, trace_ret, src->err));
     trace_ret->cut_line = src->is_damaged ? src->line : 0;
     return STP_OK;

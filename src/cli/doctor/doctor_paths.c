@@ -165,7 +165,7 @@ static void paths_load(struct stp_doctor *d, struct path_measurements *m)
         path = files.sweep;
     if (path == NULL)
         return;
-    if (stp_measurements_load_any(path, -1, &m->data, &err) == STP_OK &&
+    if (stp_measurements_load_any(path, -1, 0, &m->data, &err) == STP_OK &&
         stp_compare(&m->data, &m->all, &err) == STP_OK) {
         snprintf(m->path, sizeof(m->path), "%s", path);
         return;

@@ -7,8 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/looks.h"
 #include "core/room.h"
 #include "core/utf8.h"
+
+#define LOG "what a job prints with NCCL_DEBUG=INFO"
 
 enum { MAX_LOG = 512 << 20 };
 
@@ -419,10 +422,10 @@ enum stp_status stp_job_log_read(char *text, size_t len,
         return STP_OK;
     }
     stp_job_log_free(&log);
-    return has_room ? stp_fail(err, STP_ERR_SYNTAX,
-                               "no line of NCCL's log, expected what a job "
-                               "prints with NCCL_DEBUG=INFO")
-                    : stp_nomem(err);
+    if (!has_room)
+        return stp_nomem(err);
+    stp_fail(err, STP_ERR_SYNTAX, "no line of NCCL's log, expected " LOG);
+    return stp_refuse_kind(text, (size_t)(end - text), LOG, err);
 }
 
 enum stp_status stp_job_log_load(const char *path, struct stp_job_log *log_ret,

@@ -6,6 +6,7 @@
 
 #include "core/csv.h"
 #include "report/file.h"
+#include "report/json.h"
 #include "report/measurements/measurements_row.h"
 #include "report/measurements/nccl_text.h"
 
@@ -178,6 +179,8 @@ enum stp_status stp_measurements_pool(struct stp_dataset *data,
         data->nodes = more->nodes;
     if (data->doubt[0] == '\0')
         memcpy(data->doubt, more->doubt, sizeof(data->doubt));
+    if (data->said[0] == '\0')
+        memcpy(data->said, more->said, sizeof(data->said));
     measurements_keep_common(data->run, more->run, n_rows == 0);
     measurements_keep_common(data->policy_hash, more->policy_hash, n_rows == 0);
     memcpy(data->machine, more->machine, sizeof(data->machine));
@@ -216,26 +219,39 @@ enum stp_status stp_measurements_read(const char *text, size_t len,
     return status;
 }
 
+bool stp_nccl_text_is(const char *text, size_t len)
+{
+    static const char *const columns[] = {"bytes", "median_us", "setting",
+                                          "size_bytes"};
+    unsigned line;
+
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+        if (stp_csv_has_column(text, len, columns[i], &line))
+            return false;
+    return stp_nccl_json_is(text, len) || !stp_json_looks(text, len) ||
+           strstr(text, "\"measurements\"") == NULL;
+}
+
 enum stp_status stp_measurements_load_any(const char *path, int coll,
+                                          unsigned n_ranks,
                                           struct stp_dataset *data,
                                           struct stp_error *err)
 {
     char *text;
-    size_t len, blank;
+    size_t len;
     enum stp_status status =
         stp_read_file(path, STP_MEASUREMENTS_MAX, &text, &len, err);
 
     if (status != STP_OK)
         return status;
-    blank = strspn(text, " \t\r\n");
     if (stp_nccl_text_is(text, len))
-        status = stp_nccl_text_read(text, len, coll, data, NULL, err);
+        status = stp_nccl_text_read(text, len, coll, n_ranks, data, NULL, err);
     else if (coll >= 0)
         status = stp_fail(err, STP_ERR_RANGE,
                           "measurements of Steptune, which name their "
                           "collectives, expected text of nccl-tests for "
                           "--collective");
-    else if (blank < len && (text[blank] == '{' || text[blank] == '['))
+    else if (stp_json_looks(text, len))
         status = stp_measurements_read_json(text, len, data, err);
     else
         status = stp_measurements_read(text, len, data, err);

@@ -53,14 +53,18 @@
  * nccl, backend and an array "measurements", of which each element has these
  * columns under the same names, but "arm" for algorithm, protocol and channels
  * ("auto", "ring/ll128/16"), "ran" as an object of those three, and "n_wrong";
- * null is for what nobody knows; single_pass, graph and bits may be missing.
- * Those of a workload are there if there is one. algbw_gbps and busbw_gbps
+ * null is for what nobody knows, and a key that is missing for what the column
+ * would be. algbw_gbps and busbw_gbps
  * follow from the others and are not read. */
 #pragma once
 
 #include <stdio.h>
 
 #include "bench/measurement.h"
+
+/* Readers name these files as the ones expected. */
+#define STP_MEASURED                                                           \
+    "measurements of Steptune, or text of nccl-tests (also CSV or JSON)"
 
 /* Bytes of the largest file that is read. */
 #define STP_MEASUREMENTS_MAX ((size_t)1 << 30)
@@ -110,9 +114,10 @@ enum stp_status stp_measurements_read_json(const char *text, size_t len,
                                            struct stp_error *err);
 
 /* Reads the file 'path' into *data, which is empty: our CSV, our JSON, or the
- * text or JSON of nccl-tests, told by its content.  'coll' is for text that
- * does not say which collective it is of (see stp_nccl_text_read()); -1 if
- * unknown. *data is empty after a failure. */
+ * text or JSON of nccl-tests, told by its content.  'coll' and 'n_ranks'
+ * are for text that does not say them (see stp_nccl_text_read()); -1 and 0
+ * if unknown. *data is empty after a failure. */
 enum stp_status stp_measurements_load_any(const char *path, int coll,
+                                          unsigned n_ranks,
                                           struct stp_dataset *data,
                                           struct stp_error *err);

@@ -1,177 +1,81 @@
-/* measurements_json.c - the reader of the JSON of a sweep */
-#include <stdio.h>
+#define _GNU_SOURCE /* memmem() */
+/* measurements_json.c - JSON: of a sweep, and of nccl-tests as text that says
+ * the same */
+#include <ctype.h>
 #include <string.h>
 
-#include "core/dtype.h"
+#include "core/text.h"
 #include "core/utf8.h"
 #include "report/json.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/measurements/measurements_row.h"
+#include "report/measurements/nccl_text.h"
 
-/* One key of a row. */
-struct key {
-    const char *name;
-    const char *column;   /* with the same meaning; NULL: of the same name */
-    const char *expected; /* NULL: as of the column */
-    const char *refused;  /* a text that the column takes and JSON does not */
-    bool optional;
-    bool (*read)(const cJSON *value, struct stp_measurement_row *row);
-};
-
-static bool json_read_arm(const cJSON *value, struct stp_measurement_row *row)
+static const cJSON *json_get(const cJSON *object, const char *key)
 {
-    const char *s = cJSON_GetStringValue(value);
-
-    return s != NULL && stp_arm_from_name(s, strlen(s), &row->m.arm);
+    return cJSON_GetObjectItemCaseSensitive(object, key);
 }
 
-static bool json_read_ran(const cJSON *value, struct stp_measurement_row *row);
+/* ---- of a sweep ---- */
 
-static const struct key keys[] = {
-    {.name = "collective"},
-    {.name = "bytes"},
-    {.name = "round"},
-    {.name = "arm",
-     .read = json_read_arm,
-     .expected = "an arm such as auto, auto2, plugin, ring/ll128/16 or sym"},
-    {.name = "nNodes"},
-    {.name = "nRanks"},
-    {.name = "iters"},
-    {.name = "mean_us"},
-    {.name = "median_us"},
-    {.name = "p95_us"},
-    {.name = "p99_us"},
-    {.name = "min_us"},
-    {.name = "source"},
-    {.name = "single_pass", .expected = "true or false", .optional = true},
-    {.name = "ran",
-     .read = json_read_ran,
-     .expected = "an object of algorithm, protocol and channels"},
-    {.name = "type"},
-    {.name = "op", .expected = STP_OP_WORDS ", or null"},
-    {.name = "root"},
-    {.name = "in_place", .expected = "true or false"},
-    {.name = "graph", .expected = "true or false", .optional = true},
-    {.name = "n_wrong",
-     .column = "wrong",
-     .expected = "a number of elements, or null"},
-    {.name = "bits", .expected = "same, other or null", .optional = true},
-};
-
-/* The keys of iterations: a row has all of them, or none. */
-static const struct key work_keys[] = {
-    {.name = "mode",
-     .refused = "alone",
-     .expected = "sequential, overlap, fsdp or trace"},
-    {.name = "compute"},
-    {.name = "layers", .refused = "0", .expected = "a number from 1"},
-    {.name = "ratio"},
-    {.name = "m"},
-    {.name = "n"},
-    {.name = "k"},
-    {.name = "compute_us"},
-    {.name = "alone_us"},
-};
-
-/* The value as a CSV file has it; false if its type is not the column's.  Whole
+/* The value as a CSV file has it; NULL if it is none that a column takes. Whole
  * numbers of more than 16 digits, which are not exact in JSON, get an exponent,
  * which the column refuses. */
-static bool json_get_field(const cJSON *value,
-                           const struct stp_csv_column *column, char number[32],
-                           struct stp_field *field)
+static const char *json_get_text(const cJSON *value,
+                                 const struct stp_csv_column *column,
+                                 char number[32])
 {
-    const char *s = NULL;
-
     if (cJSON_IsNull(value))
-        s = column->none;
-    else if (cJSON_IsBool(value) && column->kind == STP_CSV_FLAG)
-        s = cJSON_IsTrue(value) ? "1" : "0";
-    else if (cJSON_IsString(value) &&
-             (column->kind == STP_CSV_WORD || column->kind == STP_CSV_TEXT))
-        // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
-        s = value->valuestring;
-    else if (cJSON_IsNumber(value) && column->kind >= STP_CSV_WHOLE) {
+        return column->none;
+    if (cJSON_IsBool(value))
+        return cJSON_IsTrue(value) ? "1" : "0";
+    if (cJSON_IsNumber(value))
         snprintf(number, 32, column->kind == STP_CSV_WHOLE ? "%.16g" : "%.17g",
-                 // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
-                 value->valuedouble);
-        s = number;
-    }
-    if (s != NULL)
-        *field = (struct stp_field){s, strlen(s), 0};
-    return s != NULL;
+                 cJSON_GetNumberValue(value));
+    return cJSON_IsNumber(value) ? number : cJSON_GetStringValue(value);
 }
 
-static const struct stp_csv_column *json_find_column(const char *name)
-{
-    const struct stp_field field = {name, strlen(name), 0};
-
-    return stp_csv_find(stp_measurement_columns, STP_N_MEASUREMENT_COLUMNS,
-                        &field);
-}
-
-static bool json_read_column(const cJSON *value, const char *name,
-                             const char *refused,
-                             struct stp_measurement_row *row)
-{
-    const struct stp_csv_column *column = json_find_column(name);
-    struct stp_field field;
-    char number[32];
-
-    return json_get_field(value, column, number, &field) &&
-           !(refused != NULL && stp_field_is(&field, refused)) &&
-           stp_csv_read_field(column, &field, row);
-}
-
-/* null stands for an unknown algorithm or protocol. */
-static bool json_read_ran(const cJSON *value, struct stp_measurement_row *row)
-{
-    static const char *const names[] = {"algorithm", "protocol", "channels",
-                                        "kernel"};
-    enum { N_REQUIRED = 3, N = sizeof(names) / sizeof(names[0]) };
-    char column[24];
-
-    for (size_t i = 0; i < N; i++) {
-        const cJSON *part = cJSON_GetObjectItemCaseSensitive(value, names[i]);
-
-        snprintf(column, sizeof(column), "ran_%s", names[i]);
-        if ((part != NULL || i < N_REQUIRED) &&
-            !json_read_column(part, column, NULL, row))
-            return false;
-    }
-    return true;
-}
-
-static enum stp_status json_read_key(const cJSON *object, size_t n,
-                                     const struct key *key,
+/* Reads a row; what its keys do not say is what columns that are missing would
+ * be. */
+static enum stp_status json_read_row(const cJSON *object,
                                      struct stp_measurement_row *row,
                                      struct stp_error *err)
 {
-    const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key->name);
-    const char *column = key->column != NULL ? key->column : key->name;
-    const char *expected = key->expected != NULL
-                               ? key->expected
-                               : json_find_column(column)->expected;
+    const char *arm = cJSON_GetStringValue(json_get(object, "arm"));
+    char number[32];
 
-    if (value == NULL && key->optional)
-        return STP_OK;
-    if (value == NULL)
+    stp_measurement_row_begin(row, 0);
+    if (arm == NULL || !stp_arm_from_name(arm, strlen(arm), &row->m.arm))
         return stp_fail(err, STP_ERR_SYNTAX,
-                        "measurements[%zu] without %s, expected %s", n,
-                        key->name, expected);
-    if (key->read != NULL ? !key->read(value, row)
-                          : !json_read_column(value, column, key->refused, row))
-        return stp_fail(
-            err, STP_ERR_SYNTAX,
-            "measurements[%zu] with a %s that means nothing, expected %s", n,
-            key->name, expected);
-    return STP_OK;
+                        "no arm, or one that means nothing, expected an arm "
+                        "such as auto, auto2, plugin, ring/ll128/16 or sym");
+    row->algo_arm = row->proto_arm = row->m.arm;
+    for (size_t i = 0; i < STP_N_MEASUREMENT_COLUMNS; i++) {
+        const struct stp_csv_column *c = &stp_measurement_columns[i];
+        const bool is_ran = strncmp(c->name, "ran_", 4) == 0;
+        const char *key = strcmp(c->name, "wrong") == 0 ? "n_wrong" : c->name;
+        const cJSON *value = is_ran ? json_get(json_get(object, "ran"), key + 4)
+                                    : json_get(object, key);
+        const char *s = json_get_text(value, c, number);
+        const struct stp_field field = {s, s != NULL ? strlen(s) : 0, 0};
+
+        if (c->offset == offsetof(struct stp_measurement_row, m.arm) ||
+            c->read != NULL || (value == NULL && !c->required))
+            continue;
+        if (s == NULL || !stp_csv_read_field(c, &field, row))
+            return stp_fail(err, STP_ERR_SYNTAX, "%s '%.60s', expected %s", key,
+                            s != NULL       ? s
+                            : value != NULL ? "null"
+                                            : "",
+                            c->expected);
+    }
+    return stp_measurement_row_finish(row, err);
 }
 
 static void json_read_name(const cJSON *root, const char *key, char *value,
                            size_t size)
 {
-    const char *s =
-        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, key));
+    const char *s = cJSON_GetStringValue(json_get(root, key));
 
     stp_printable(s, s != NULL ? strlen(s) : 0, value, size);
 }
@@ -183,6 +87,8 @@ enum stp_status stp_measurements_read_json(const char *text, size_t len,
     const char *end = NULL;
     cJSON *root = cJSON_ParseWithLengthOpts(text, len, &end, false);
     enum stp_status status = STP_OK;
+    struct stp_measurement_row row;
+    struct stp_error reason;
     const cJSON *object;
     size_t n = 0;
 
@@ -192,26 +98,13 @@ enum stp_status stp_measurements_read_json(const char *text, size_t len,
     json_read_name(root, "gpu", data->gpu, sizeof(data->gpu));
     json_read_name(root, "nccl", data->nccl, sizeof(data->nccl));
     json_read_name(root, "backend", data->backend, sizeof(data->backend));
-    cJSON_ArrayForEach(object,
-                       cJSON_GetObjectItemCaseSensitive(root, "measurements"))
+    cJSON_ArrayForEach(object, json_get(root, "measurements"))
     {
-        struct stp_measurement_row row = {.line = 0};
-        size_t n_work = cJSON_GetObjectItemCaseSensitive(object, "mode") != NULL
-                            ? sizeof(work_keys) / sizeof(work_keys[0])
-                            : 0;
-
-        for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-            STP_THEN(status, json_read_key(object, n, &keys[i], &row, err));
-        for (size_t i = 0; i < n_work; i++)
-            STP_THEN(status,
-                     json_read_key(object, n, &work_keys[i], &row, err));
-        stp_measurement_row_forget(&row.m);
-        if (n_work > 0)
-            row.m.work.gemm.type = row.m.type;
+        if (status == STP_OK && json_read_row(object, &row, &reason) != STP_OK)
+            status = stp_fail(err, STP_ERR_SYNTAX, "measurements[%zu]: %s", n,
+                              reason.text);
         if (status == STP_OK && stp_dataset_add(data, &row.m) != STP_OK)
             status = stp_nomem(err);
-        if (status != STP_OK)
-            break;
         n++;
     }
     cJSON_Delete(root);
@@ -221,5 +114,199 @@ enum stp_status stp_measurements_read_json(const char *text, size_t len,
                           "\"measurements\"");
     if (status != STP_OK)
         stp_dataset_free(data);
+    return status;
+}
+
+/* ---- of nccl-tests ---- */
+
+bool stp_nccl_json_is(const char *text, size_t len)
+{
+    static const char begin[] = "{\"version\":", rccl[] = "\"busBw\"";
+    char start[sizeof(begin)] = "";
+    size_t n = 0;
+
+    for (size_t i = 0; i < len && n < sizeof(begin) - 1; i++)
+        if (!isspace((unsigned char)text[i]))
+            start[n++] = text[i];
+    return strcmp(start, begin) == 0 ||
+           (stp_json_looks(text, len) &&
+            memmem(text, len, rccl, sizeof(rccl) - 1) != NULL);
+}
+
+/* Prints the format, and for each "{PATHS|MISSING}" in it a number with all
+ * digits or a text: that at the first of the paths, of keys between slashes,
+ * with commas between them, which has one. */
+static void json_format(const cJSON *object, const char *format, FILE *fp)
+{
+    for (; *format != '\0'; format++) {
+        const cJSON *value = NULL, *at = object;
+        char key[32], end = *format;
+
+        if (end != '{')
+            fputc(end, fp);
+        if (end != '{')
+            continue;
+        for (format++; end != '|';) {
+            const int n = (int)strcspn(format, "/,|");
+
+            snprintf(key, sizeof(key), "%.*s", n, format);
+            at = json_get(at, key);
+            end = format[n];
+            format += n + 1;
+            if (end == '/')
+                continue;
+            if (value == NULL && (cJSON_IsNumber(at) || cJSON_IsString(at)))
+                value = at;
+            at = object;
+        }
+        if (value == NULL)
+            fprintf(fp, "%.*s", (int)strcspn(format, "}"), format);
+        else if (cJSON_IsNumber(value))
+            fprintf(fp, "%.17g", cJSON_GetNumberValue(value));
+        else
+            fputs(cJSON_GetStringValue(value), fp);
+        format += strcspn(format, "}");
+    }
+}
+
+#define PLACE(key)                                                             \
+    " {" key "/cpu_time," key "/time|N/A} {" key "/alg_bw|N/A} {" key          \
+    "/bus_bw|N/A} {" key "/nwrong|N/A} {" key "_per_iter/min_us|N/A} {" key    \
+    "_per_iter/p50_us|N/A} {" key "_per_iter/p95_us|N/A} {" key                \
+    "_per_iter/p99_us|N/A}"
+
+/* NVIDIA's: an object of a run. */
+static void json_write_run(const cJSON *root, unsigned per_process, FILE *fp)
+{
+    const char *program =
+        cJSON_GetStringValue(cJSON_GetArrayItem(json_get(root, "args"), 0));
+    const cJSON *item, *config = json_get(root, "config");
+    unsigned n_ranks = 0;
+
+    fprintf(fp, "# " STP_NCCL_TEXT_STARTING "%s\n",
+            program != NULL ? stp_base_name(program) : "?");
+    json_format(
+        root,
+        "# nThread 1 iters: {config/iterations|1}\n# nccl-tests version "
+        "? nccl-library={rccl_version,nccl_version|0}\n",
+        fp);
+    /* A process has an entry for the first of its ranks only. */
+    cJSON_ArrayForEach(item, json_get(config, "devices"))
+    {
+        for (unsigned i = 0; i < per_process; i++) {
+            fprintf(fp, "# Rank %u ", n_ranks++);
+            json_format(item,
+                        "Group {group|0} on {hostname|-} device 0 [] "
+                        "{device_info|}\n",
+                        fp);
+        }
+    }
+    fputs("# size type redop root time algbw busbw #wrong i_min i_p50 i_p95 "
+          "i_p99 time algbw busbw #wrong i_min i_p50 i_p95 i_p99\n",
+          fp);
+    cJSON_ArrayForEach(item, json_get(root, "results"))
+    {
+        json_format(item,
+                    "{size|?} {type|?} {redop|?} {root|?}" PLACE("out_of_place")
+                        PLACE("in_place") "\n",
+                    fp);
+    }
+    if (cJSON_GetNumberValue(
+            json_get(json_get(root, "out_of_bounds"), "count")) > 0)
+        fputs("# Out of bounds values : ? FAILED\n", fp);
+}
+
+/* RCCL's: an object of a place. */
+static void json_write_place(const cJSON *place, bool is_first, FILE *fp)
+{
+    if (is_first)
+        fputs("collective ranks gpusperrank size type redop inplace time algbw "
+              "busbw #wrong\n",
+              fp);
+    json_format(place,
+                "{name|?} {nodes|?} {ranks|1} {gpusPerRank,gpus|1} {size|?} "
+                "{type|?} {redop|?} {inPlace|?} {time|?} {algBw|N/A} "
+                "{busBw|N/A} {wrong|N/A}\n",
+                fp);
+}
+
+/* The processes' ranks by "config"; 0 if it cannot be. */
+static unsigned json_count_ranks(const cJSON *config)
+{
+    const cJSON *threads = json_get(config, "nthreads");
+    const cJSON *gpus = json_get(config, "ngpus");
+    const double n = (threads != NULL ? cJSON_GetNumberValue(threads) : 1) *
+                     (gpus != NULL ? cJSON_GetNumberValue(gpus) : 1);
+
+    return n >= 1 && n <= 1024 ? (unsigned)n : 0;
+}
+
+static enum stp_status json_write_text(const cJSON *item,
+                                       struct stp_nccl_settings *settings,
+                                       FILE *fp, struct stp_error *err)
+{
+    bool is_first = true;
+
+    for (; item != NULL; item = item->next) {
+        const cJSON *variable;
+        const unsigned n = json_count_ranks(json_get(item, "config"));
+
+        if (n == 0)
+            return stp_fail(err, STP_ERR_SYNTAX,
+                            "config whose nthreads times ngpus is no number of "
+                            "ranks of a process, expected 1 to 1024");
+        if (json_get(item, "busBw") != NULL)
+            json_write_place(item, is_first, fp);
+        else
+            json_write_run(item, n, fp);
+        is_first = json_get(item, "busBw") == NULL;
+        cJSON_ArrayForEach(variable, json_get(item, "env"))
+        {
+            const char *s = cJSON_GetStringValue(variable);
+
+            if (s == NULL)
+                continue;
+            sscanf(s, "NCCL_ALGO=%15s", settings->algo);
+            sscanf(s, "NCCL_PROTO=%15s", settings->proto);
+            settings->has_tuner |= strncmp(s, "NCCL_TUNER_PLUGIN=", 18) == 0;
+        }
+    }
+    return STP_OK;
+}
+
+/* Parses a list, or values one after the other as one; NULL if there is none.
+ */
+static cJSON *json_parse(const char *json, size_t len, const char **end)
+{
+    cJSON *root = cJSON_ParseWithLengthOpts(json, len, end, false), *list;
+    const char *rest = *end;
+
+    if (root == NULL || cJSON_IsArray(root))
+        return root;
+    list = cJSON_CreateArray();
+    while (cJSON_AddItemToArray(list, root))
+        root = cJSON_ParseWithLengthOpts(rest, (size_t)(json + len - rest),
+                                         &rest, false);
+    return list;
+}
+
+enum stp_status stp_nccl_json_to_text(const char *json, size_t json_len,
+                                      char **text_ret, size_t *len_ret,
+                                      struct stp_nccl_settings *settings_ret,
+                                      struct stp_error *err)
+{
+    const char *end = NULL;
+    cJSON *root = json_parse(json, json_len, &end);
+    FILE *fp;
+    enum stp_status status;
+
+    if (root == NULL)
+        return stp_json_refuse(json, end, "nccl-tests write", err);
+    fp = open_memstream(text_ret, len_ret);
+    status = fp != NULL ? json_write_text(root->child, settings_ret, fp, err)
+                        : stp_nomem(err);
+    cJSON_Delete(root);
+    if (fp != NULL && fclose(fp) != 0 && status == STP_OK)
+        status = stp_nomem(err);
     return status;
 }

@@ -10,19 +10,6 @@
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
 
-enum { MAX_ROW = 512 };
-
-struct taker {
-    struct stp_nccl_log log;
-    struct stp_error *err;
-    unsigned line;
-    struct stp_field host; /* of lines that are nothing but log */
-    char row[MAX_ROW];     /* the pieces so far of an interrupted row */
-    size_t row_len;
-    char *rest;
-    size_t rest_len;
-};
-
 static bool log_is_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -30,11 +17,14 @@ static bool log_is_digit(char c)
 
 /* ---- where a log line begins ---- */
 
-/* The end of HOST in "HOST:PID:TID [DEVICE] NCCL ", where "] NCCL " stands at
- * 'i'; 0 if the line is something else. */
+/* The end of HOST in "HOST:PID:TID [DEVICE] NCCL ", or with "FILE:LINE " before
+ * "NCCL", which stands at 'i'; 0 if the line is something else. */
 static size_t log_find_host_end(const char *line, size_t i)
 {
-    for (const char *before = "#[ #:#:"; *before != '\0'; before++) {
+    if (i > 1 && line[i - 2] != ']') /* "FILE:LINE " */
+        for (i--; i > 0 && line[i - 1] != ' ';)
+            i--;
+    for (const char *before = " ]#[ #:#:"; *before != '\0'; before++) {
         const size_t end = i;
 
         if (*before != '#' && (i == 0 || line[--i] != *before))
@@ -47,40 +37,37 @@ static size_t log_find_host_end(const char *line, size_t i)
     return i;
 }
 
-/* Where in the line a log begins; 'len' if nowhere. */
-static size_t nccl_log_find(struct taker *t, const char *line, size_t len)
+size_t stp_nccl_log_find(struct stp_nccl_log *log, const char *line, size_t len)
 {
-    static const char mark[] = "] NCCL ";
+    static const char mark[] = " NCCL ";
+    struct stp_field *known = &log->host;
     const char *at = line;
 
-    while ((at = memmem(at, (size_t)(line + len - at), mark,
-                        sizeof(mark) - 1)) != NULL) {
-        size_t end = log_find_host_end(line, (size_t)(at++ - line));
+    for (; (at = memmem(at, (size_t)(line + len - at), mark,
+                        sizeof(mark) - 1)) != NULL;
+         at++) {
+        size_t end = log_find_host_end(line, (size_t)(at + 1 - line));
+        size_t begin = end;
 
-        if (end > 0) {
-            /* Where the host begins that ends at 'end'. */
-            struct stp_field *known = &t->host;
-            size_t begin = end;
-
-            while (begin > 0 && line[begin - 1] != ' ' &&
-                   line[begin - 1] != '\t')
-                begin--;
-            if (known->len > 0 && end - begin >= known->len &&
-                memcmp(line + end - known->len, known->s, known->len) == 0)
-                return end - known->len;
-            if (begin > 0) {
-                /* A row may end against the host: "-1vm", "0vm", "N/Avm". */
-                if (end - begin >= 3 && memcmp(line + begin, "N/A", 3) == 0)
-                    return begin + 3;
-                begin += line[begin] == '-';
-                while (begin < end && log_is_digit(line[begin]))
-                    begin++;
-                return begin;
-            }
-            if (known->len == 0)
-                *known = (struct stp_field){line, end, 1};
-            return 0;
+        if (end == 0)
+            continue;
+        while (begin > 0 && line[begin - 1] != ' ' && line[begin - 1] != '\t')
+            begin--;
+        if (known->len > 0 && end - begin >= known->len &&
+            memcmp(line + end - known->len, known->s, known->len) == 0)
+            return end - known->len;
+        if (begin > 0) {
+            /* A row may end against the host: "-1vm", "0vm", "N/Avm". */
+            if (end - begin >= 3 && memcmp(line + begin, "N/A", 3) == 0)
+                return begin + 3;
+            begin += line[begin] == '-';
+            while (begin < end && log_is_digit(line[begin]))
+                begin++;
+            return begin;
         }
+        if (known->len == 0)
+            *known = (struct stp_field){line, end, 1};
+        return 0;
     }
     return len;
 }
@@ -129,12 +116,11 @@ static int log_find_coll(const char *line, size_t len)
     return -1;
 }
 
-static enum stp_status log_add_comm(struct taker *t, const char *line,
-                                    size_t len)
+static enum stp_status log_add_comm(struct stp_nccl_log *log, const char *line,
+                                    size_t len, struct stp_error *err)
 {
     const struct stp_field ranks = log_word_after(line, len, " nRanks ");
     const struct stp_field nodes = log_word_after(line, len, " nNodes ");
-    struct stp_nccl_log *log = &t->log;
     const struct stp_nccl_comm *last =
         log->n_comms > 0 ? &log->comms[log->n_comms - 1] : NULL;
     uint64_t n_ranks, n_nodes;
@@ -145,9 +131,9 @@ static enum stp_status log_add_comm(struct taker *t, const char *line,
         (last != NULL && last->n_ranks == n_ranks && last->n_nodes == n_nodes))
         return STP_OK;
     if (!STP_ROOM(log->comms, log->n_comms, log->comms_capacity))
-        return stp_nomem(t->err);
+        return stp_nomem(err);
     log->comms[log->n_comms++] =
-        (struct stp_nccl_comm){t->line, (unsigned)n_ranks, (unsigned)n_nodes};
+        (struct stp_nccl_comm){(unsigned)n_ranks, (unsigned)n_nodes};
     return STP_OK;
 }
 
@@ -161,23 +147,23 @@ static void log_read_setting(const char *line, size_t len, const char *key,
                  word.s);
 }
 
-static enum stp_status log_read_line(struct taker *t, const char *line,
-                                     size_t len)
+enum stp_status stp_nccl_log_read(struct stp_nccl_log *log, const char *line,
+                                  size_t len, struct stp_error *err)
 {
     static const char mark[] = " Bytes -> Algo ";
     const struct stp_field algo = log_word_after(line, len, mark);
     const struct stp_field proto = log_word_after(line, len, " proto ");
-    struct stp_nccl_ran ran = {.line = t->line};
+    struct stp_nccl_ran ran;
     const char *begin, *end;
 
     log_read_setting(line, len, "NCCL_ALGO set by environment to ",
-                     t->log.settings.algo);
+                     log->settings.algo);
     log_read_setting(line, len, "NCCL_PROTO set by environment to ",
-                     t->log.settings.proto);
+                     log->settings.proto);
     if (log_word_after(line, len, "TUNER/Plugin: Using ").len > 0)
-        t->log.settings.has_tuner = true;
+        log->settings.has_tuner = true;
     if (algo.len == 0)
-        return log_add_comm(t, line, len);
+        return log_add_comm(log, line, len, err);
     begin = end = algo.s - (sizeof(mark) - 1);
     while (begin > line && log_is_digit(begin[-1]))
         begin--;
@@ -188,82 +174,9 @@ static enum stp_status log_read_line(struct taker *t, const char *line,
     ran.proto = log_parse_word(&proto, NCCL_NUM_PROTOCOLS, stp_proto_from_name);
     if (ran.algo < 0 || ran.proto < 0)
         return STP_OK;
-    if (!STP_ROOM(t->log.ran, t->log.n_ran, t->log.capacity))
-        return stp_nomem(t->err);
-    t->log.ran[t->log.n_ran++] = ran;
-    return STP_OK;
-}
-
-/* ---- the rest ---- */
-
-static void log_put_rest(struct taker *t, const char *s, size_t len)
-{
-    memcpy(t->rest + t->rest_len, s, len);
-    t->rest_len += len;
-}
-
-/* A piece of a row before a log line waits for the others.  A row too long for
- * any version stays in pieces, which the reader refuses. */
-static void log_keep_piece(struct taker *t, const char *line, size_t len)
-{
-    size_t blank = strspn(line, " \t");
-
-    if (blank >= len)
-        return;
-    if (!log_is_digit(line[blank]) || t->row_len + len > MAX_ROW) {
-        log_put_rest(t, line, len);
-        return;
-    }
-    memcpy(t->row + t->row_len, line, len);
-    t->row_len += len;
-}
-
-static enum stp_status log_take_line(struct taker *t, const char *line,
-                                     size_t len)
-{
-    size_t begin = nccl_log_find(t, line, len);
-
-    if (begin < len) {
-        log_keep_piece(t, line, begin);
-        log_put_rest(t, "\n", 1);
-        return log_read_line(t, line + begin, len - begin);
-    }
-    if (len > 0 && line[0] != '#' && t->row_len > 0) {
-        log_put_rest(t, t->row, t->row_len);
-        t->row_len = 0;
-    }
-    log_put_rest(t, line, len);
-    log_put_rest(t, "\n", 1);
-    return STP_OK;
-}
-
-enum stp_status stp_nccl_log_take(const char *text, size_t len, char **rest_ret,
-                                  size_t *rest_len_ret,
-                                  struct stp_nccl_log *log_ret,
-                                  struct stp_error *err)
-{
-    struct taker t = {.err = err, .rest = malloc(len + 2)};
-    const char *s = text;
-    const char *line;
-    size_t n;
-    enum stp_status status = STP_OK;
-
-    if (t.rest == NULL)
+    if (!STP_ROOM(log->ran, log->n_ran, log->capacity))
         return stp_nomem(err);
-    while (status == STP_OK &&
-           (line = stp_next_line(&s, text + len, &n)) != NULL) {
-        t.line++;
-        status = log_take_line(&t, line, n);
-    }
-    log_put_rest(&t, t.row, t.row_len);
-    if (status != STP_OK) {
-        free(t.rest);
-        stp_nccl_log_free(&t.log);
-        return status;
-    }
-    *rest_ret = t.rest;
-    *rest_len_ret = t.rest_len;
-    *log_ret = t.log;
+    log->ran[log->n_ran++] = ran;
     return STP_OK;
 }
 
@@ -274,33 +187,14 @@ void stp_nccl_log_free(struct stp_nccl_log *log)
     memset(log, 0, sizeof(*log));
 }
 
-/* The first entry of a later line than 'after', by bisection: every row of a
- * long file asks for its few lines. */
-static size_t log_find_after(const struct stp_nccl_log *log, unsigned after)
-{
-    size_t begin = 0;
-    size_t end = log->n_ran;
-
-    while (begin < end) {
-        size_t middle = begin + (end - begin) / 2;
-
-        if (log->ran[middle].line <= after)
-            begin = middle + 1;
-        else
-            end = middle;
-    }
-    return begin;
-}
-
-bool stp_nccl_log_pair(const struct stp_nccl_log *log, unsigned after,
-                       unsigned line, int coll, uint64_t n_bytes,
-                       unsigned n_ranks, int *algo_ret, int *proto_ret)
+bool stp_nccl_log_pair(const struct stp_nccl_log *log, int coll,
+                       uint64_t n_bytes, unsigned n_ranks, int *algo_ret,
+                       int *proto_ret)
 {
     bool is_split = coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
     const struct stp_nccl_ran *found = NULL;
 
-    for (size_t i = log_find_after(log, after);
-         i < log->n_ran && log->ran[i].line <= line; i++) {
+    for (size_t i = 0; i < log->n_ran; i++) {
         const struct stp_nccl_ran *r = &log->ran[i];
         uint64_t parts = r->coll >= 0 && is_split ? n_ranks : 1;
 
@@ -319,11 +213,10 @@ bool stp_nccl_log_pair(const struct stp_nccl_log *log, unsigned after,
 }
 
 const struct stp_nccl_comm *stp_nccl_log_comm(const struct stp_nccl_log *log,
-                                              unsigned line, unsigned n_ranks)
+                                              unsigned n_ranks)
 {
     for (size_t i = log->n_comms; i-- > 0;)
-        if (log->comms[i].line <= line &&
-            (n_ranks == 0 || log->comms[i].n_ranks == n_ranks))
+        if (n_ranks == 0 || log->comms[i].n_ranks == n_ranks)
             return &log->comms[i];
     return NULL;
 }

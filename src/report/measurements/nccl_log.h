@@ -10,12 +10,12 @@
 #include <stdint.h>
 
 #include "core/status.h"
+#include "core/text.h"
 #include "device/arm.h"
 
 /* "AllReduce: 1048576 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..23}", or
  * "1048576 Bytes -> Algo 1 proto 0 time 25.1" of older versions. */
 struct stp_nccl_ran {
-    unsigned line;
     int coll;         /* -1: not said */
     uint64_t n_bytes; /* of one rank's part if the collective is said */
     int algo;
@@ -25,7 +25,6 @@ struct stp_nccl_ran {
 /* "comm 0x1 rank 0 nRanks 72 nNodes 1 localRanks 72 localRank 0 MNNVL 1": a
  * node is not a host where NVLink connects several. */
 struct stp_nccl_comm {
-    unsigned line;
     unsigned n_ranks;
     unsigned n_nodes;
 };
@@ -38,34 +37,34 @@ struct stp_nccl_settings {
     bool names_arms; /* the text is ours, which does */
 };
 
+/* The log so far.  Begin with 0. */
 struct stp_nccl_log {
-    struct stp_nccl_ran *ran; /* in the order of their lines */
+    struct stp_nccl_ran *ran; /* since the caller set n_ran to 0 */
     size_t n_ran;
     size_t capacity;
-    struct stp_nccl_comm *comms; /* likewise; of equal neighbours the first */
+    struct stp_nccl_comm *comms; /* of equal neighbours the first */
     size_t n_comms, comms_capacity;
     struct stp_nccl_settings settings;
+    struct stp_field host; /* of lines that are nothing but log */
 };
 
-/* Separates the log from the 'len' bytes at 'text': *rest_ret, to be freed, has
- * the same lines without it; an interrupted row stands in the line where it
- * ends.  STP_ERR_NOMEM leaves all outputs untouched.  Free the log with
- * stp_nccl_log_free(). */
-enum stp_status stp_nccl_log_take(const char *text, size_t len, char **rest_ret,
-                                  size_t *rest_len_ret,
-                                  struct stp_nccl_log *log_ret,
-                                  struct stp_error *err);
+/* Where in the line NCCL's log begins, "HOST:PID:TID [DEVICE] NCCL", whatever
+ * stands before it; 'len' if nowhere. */
+size_t stp_nccl_log_find(struct stp_nccl_log *log, const char *line,
+                         size_t len);
+
+/* Adds what a line of the log says; STP_ERR_NOMEM. */
+enum stp_status stp_nccl_log_read(struct stp_nccl_log *log, const char *line,
+                                  size_t len, struct stp_error *err);
 
 void stp_nccl_log_free(struct stp_nccl_log *log);
 
-/* The algorithm and protocol that the lines after 'after' and up to 'line' log
- * for a collective of 'n_bytes', as a tuner counts them; false if they log none
- * or several. */
-bool stp_nccl_log_pair(const struct stp_nccl_log *log, unsigned after,
-                       unsigned line, int coll, uint64_t n_bytes,
-                       unsigned n_ranks, int *algo_ret, int *proto_ret);
+/* The algorithm and protocol that the log has for a collective of 'n_bytes', as
+ * a tuner counts them; false if it has none or several. */
+bool stp_nccl_log_pair(const struct stp_nccl_log *log, int coll,
+                       uint64_t n_bytes, unsigned n_ranks, int *algo_ret,
+                       int *proto_ret);
 
-/* The last communicator of 'n_ranks', 0 for any, that the lines up to 'line'
- * log; NULL: none. */
+/* The last communicator of 'n_ranks', 0 for any; NULL: none. */
 const struct stp_nccl_comm *stp_nccl_log_comm(const struct stp_nccl_log *log,
-                                              unsigned line, unsigned n_ranks);
+                                              unsigned n_ranks);

@@ -8,17 +8,37 @@
 #include "analyse/order.h"
 #include "core/dtype.h"
 
-static const char *const programs[NCCL_NUM_TUNED_FUNCS] = {
+static const char *const programs[] = {
     [ncclFuncBroadcast] = "broadcast_perf",
     [ncclFuncReduce] = "reduce_perf",
     [ncclFuncAllGather] = "all_gather_perf",
     [ncclFuncReduceScatter] = "reduce_scatter_perf",
     [ncclFuncAllReduce] = "all_reduce_perf",
+    /* not read */
+    "alltoall_perf",
+    "alltoallv_perf",
+    "sendrecv_perf",
+    "scatter_perf",
+    "gather_perf",
+    "hypercube_perf",
+    "all_reduce_bias_perf",
 };
 
 const char *stp_nccl_text_program(int coll)
 {
     return programs[coll];
+}
+
+int stp_nccl_text_find_program(const char *word, size_t len)
+{
+    for (int c = 0; c < (int)(sizeof(programs) / sizeof(programs[0])); c++) {
+        const size_t n = strlen(programs[c]);
+
+        if (len >= n && memcmp(word, programs[c], n) == 0 &&
+            (len == n || word[n] == '_'))
+            return c;
+    }
+    return -1;
 }
 
 /* ---- head ---- */

@@ -84,6 +84,10 @@ struct stp_nccl_text_total {
 /* "all_reduce_perf" for ncclFuncAllReduce, and so on.  Static storage. */
 const char *stp_nccl_text_program(int coll);
 
+/* The collective of such a name, which may have an ending such as "_mpi"; more
+ * of another test's, and -1 of any other word. */
+int stp_nccl_text_find_program(const char *word, size_t len);
+
 /* Version, options, and a line a rank. */
 void stp_nccl_text_write_head(const struct stp_nccl_text_run *run, int coll,
                               const struct stp_device *device, FILE *fp);
@@ -121,26 +125,27 @@ stp_nccl_text_collapse(const struct stp_dataset *data,
 /* After "# ", before a source's name; ours only. */
 #define STP_NCCL_TEXT_SOURCE "Source: "
 
-/* Whether the text looks like the output of nccl-tests, as text or as the JSON
- * of their -J, or of the writer. */
-bool stp_nccl_text_is(const char *text, size_t len);
-
 /* Reads the 'len' bytes at 'text' into *data, which is empty: output of all
  * versions of all_reduce_perf, all_gather_perf, reduce_scatter_perf,
- * broadcast_perf and reduce_perf, several runs one after the other, or of the
- * writer; or the JSON of one run (see below).  Times are measured, but in
- * text of the writer what it says, and modelled where it does not say.  Every
- * pass over the sizes is a round; the median is the mean, and percentiles and
- * the least are not known, where the text says no more.  The log of NCCL says
- * which pairs ran (nccl_log.h); rows of 0 bytes are skipped, and so is text
+ * broadcast_perf and reduce_perf, of NCCL's or RCCL's tests, several runs one
+ * after the other, or of the writer; or the JSON of one run (see below).  Any
+ * text may stand before, between and behind what is read: launchers' prefixes,
+ * other programs, other tests; data->said says what was left out, what was cut,
+ * and that a run failed.  Times are measured, but in text of the writer what it
+ * says, and modelled where it does not say.  Every pass over the sizes is a
+ * round; the median is the mean, and percentiles and the least are not known,
+ * where the text says no more.  The log of NCCL (nccl_log.h) and columns of
+ * RCCL's tests say which pairs ran; rows of 0 bytes are skipped, and so is text
  * between the end of a run and the columns of the next.  Errors above those
  * that nccl-tests allow are a wrong element, and so is each row of a run that
  * failed and does not say where.
  *
  * Nodes are NCCL's if it logs them, else hosts.  Of a list of ranks that was
- * cut, the ranks are those of NCCL's log, or the one number with which all
- * bandwidths agree.  The first bandwidth or count that contradicts size, time
- * and ranks is data->doubt.
+ * cut, the ranks are 'n_ranks', unless that is 0, or those of NCCL's log, or as
+ * many as the highest number tells; without a list they are the one number
+ * with which all bandwidths agree.  Ranks that are fewer than bandwidths tell
+ * are refused.  The first bandwidth or count that contradicts size, time and
+ * ranks is data->doubt.
  *
  * 'coll' is the collective (ncclFunc_t) of text that does not say it, as before
  * version 2.17; -1 if unknown.  *settings_ret, unless NULL, is how NCCL was set
@@ -149,27 +154,27 @@ bool stp_nccl_text_is(const char *text, size_t len);
  * STP_ERR_SYNTAX with line and column, or STP_ERR_NOMEM; *data is empty then.
  */
 enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
-                                   struct stp_dataset *data,
+                                   unsigned n_ranks, struct stp_dataset *data,
                                    struct stp_nccl_settings *settings_ret,
                                    struct stp_error *err);
 
-/* The JSON that nccl-tests write with -J FILE, from 2.17 on, is an object with
- * "nccl_version", "args" (of which the first is the program), "env", "config"
- * (with "iterations", "nthreads", "ngpus" and "devices") and "results": a row a
- * size, as in the text, with "out_of_place" and "in_place" and, by --per-iter,
- * percentiles beside them. */
+/* Whether the text, with a NUL behind it, is for stp_nccl_text_read(), and
+ * neither a table nor JSON of ours. */
+bool stp_nccl_text_is(const char *text, size_t len);
 
-/* Whether the text looks like that JSON. */
+/* Whether the text looks like the JSON of nccl-tests: of NVIDIA's -J FILE an
+ * object with "version", "nccl_version", "args", "env", "config" and "results",
+ * a row a size, with percentiles by --per-iter; of RCCL's -Z json objects of a
+ * place each. */
 bool stp_nccl_json_is(const char *text, size_t len);
 
-/* Rewrites the JSON as text of nccl-tests, without rounding any number:
- * *text_ret, of *len_ret bytes, to be freed with free().  The last *n_rows_ret
- * lines are the results.  *settings_ret comes from "env".  STP_ERR_SYNTAX with
+/* Rewrites it as text of nccl-tests, without rounding any number: *text_ret, of
+ * *len_ret bytes, to be freed with free() in any case, in which results follow
+ * the line of columns.  Adds what "env" says to *settings.  STP_ERR_SYNTAX with
  * line and column if it is not JSON, or STP_ERR_NOMEM. */
 enum stp_status stp_nccl_json_to_text(const char *json, size_t json_len,
                                       char **text_ret, size_t *len_ret,
-                                      unsigned *n_rows_ret,
-                                      struct stp_nccl_settings *settings_ret,
+                                      struct stp_nccl_settings *settings,
                                       struct stp_error *err);
 
 /* ---- one file a run of one arm ---- */
@@ -188,11 +193,11 @@ enum stp_status stp_nccl_json_to_text(const char *json, size_t json_len,
  * Appends the rows of the 'len' bytes at 'text' to *data, its passes as further
  * rounds of 'arm', or if that is NULL of the arm that is found.  Runs of
  * different arms were not interleaved: they are of single passes.
- * 'coll' is as for stp_nccl_text_read().
+ * 'coll' and 'n_ranks' are as for stp_nccl_text_read().
  *
  * STP_ERR_SYNTAX with line and column; STP_ERR_RANGE if the arm cannot be told,
  * or is not what NCCL ran; or STP_ERR_NOMEM.  *data is as it was then. */
 enum stp_status stp_nccl_text_add(const char *text, size_t len, int coll,
-                                  const struct stp_arm *arm,
+                                  unsigned n_ranks, const struct stp_arm *arm,
                                   struct stp_dataset *data,
                                   struct stp_error *err);

@@ -135,7 +135,7 @@ static enum stp_status arm_number_passes(struct stp_dataset *data,
 }
 
 enum stp_status stp_nccl_text_add(const char *text, size_t len, int coll,
-                                  const struct stp_arm *arm,
+                                  unsigned n_ranks, const struct stp_arm *arm,
                                   struct stp_dataset *data,
                                   struct stp_error *err)
 {
@@ -143,7 +143,7 @@ enum stp_status stp_nccl_text_add(const char *text, size_t len, int coll,
     struct stp_nccl_settings settings = {0};
     struct stp_arm found;
     enum stp_status status =
-        stp_nccl_text_read(text, len, coll, &more, &settings, err);
+        stp_nccl_text_read(text, len, coll, n_ranks, &more, &settings, err);
 
     if (status == STP_OK && settings.names_arms && arm != NULL)
         status =

@@ -1,68 +1,68 @@
-/* nccl_text_read.c - the reader: the header line names the columns of rows */
+#define _GNU_SOURCE /* memmem() */
+/* nccl_text_read.c - the reader: one scanner of lines, which takes what is
+ * nccl-tests' out of whatever stands around it
+ *
+ * A comment begins with words that are known, a row with words that its columns
+ * can read; both stand anywhere in a line, so that no launcher's prefix needs
+ * to be known.  NCCL's log is taken off a line first.  A row that log or other
+ * text interrupted goes on in later lines. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyse/bandwidth.h"
-#include "core/csv.h"
 #include "core/dtype.h"
+#include "core/looks.h"
 #include "core/names.h"
 #include "core/room.h"
 #include "core/utf8.h"
+#include "report/measurements/measurements_csv.h"
 #include "report/measurements/measurements_row.h"
-#include "report/measurements/nccl_log.h"
 #include "report/measurements/nccl_text.h"
-
-enum { MAX_COLUMNS = 32 };
-
-/* One place of a row. */
-struct place {
-    double us;                                /* 0: not measured */
-    double min_us, median_us, p95_us, p99_us; /* 0: not said */
-    double algbw, busbw;                      /* GB/s; -1: not said */
-    double n_wrong;                           /* -1: not checked */
-    double error; /* largest difference, until 2.12; -1: not checked */
-};
-
-struct row {
-    uint64_t n_bytes;
-    uint64_t count; /* UINT64_MAX: not said */
-    int type;
-    int op;
-    unsigned root;
-    struct place places[2]; /* out of place, in place */
-};
+#include "report/measurements/nccl_text_row.h"
 
 struct reader {
     struct stp_dataset *data;
     struct stp_error *err;
     unsigned line;
-    int coll; /* -1: not known */
-    int said; /* by the caller, of text that does not say; -1: nothing */
-    struct stp_arm arm;
-    unsigned iters;
-    enum stp_source source;
-    bool single_pass;
-    bool names_arms;                /* text of ours */
-    unsigned n_ranks;               /* of a communicator; 0: not known */
-    unsigned n_listed;              /* ranks of all communicators */
-    uint64_t last_rank;             /* the highest number of them */
-    double least_ranks, most_ranks; /* that bandwidths so far agree with */
-    size_t begin;                   /* the first row of the run */
-    unsigned round;
-    uint64_t last_size;     /* of the row before; UINT64_MAX: none */
-    unsigned n_nodes;       /* that our own text says; 0: as many as hosts */
-    struct stp_field group; /* of the first rank */
+    int said;                 /* by the caller; -1: nothing */
+    bool is_json;             /* that was: lines behind columns are rows */
+    unsigned columns_line;    /* 0: none yet */
+    bool is_told;             /* m.coll is of a line that names the test */
+    bool is_other;            /* a test that is not read */
+    bool names_arms;          /* text of ours */
+    struct stp_measurement m; /* what rows to come share; coll -1: not known */
+    uint64_t last_bytes;      /* of the row before; UINT64_MAX: none */
+    size_t begin;             /* the first row of the run */
+    struct stp_nccl_figures figures; /* of the run */
+    bool ended;                      /* after the run's totals */
+
+    unsigned n_told;            /* ranks that the caller says; 0: none */
+    unsigned n_listed, n_group; /* ranks, and those of the first group */
+    uint64_t last_rank;         /* the highest number of them */
+    struct stp_field group;     /* of the first */
     struct stp_field *hosts;
     size_t n_hosts, hosts_capacity;
-    const struct stp_csv_column *columns[MAX_COLUMNS];
-    bool in_place[MAX_COLUMNS]; /* of the column */
-    size_t n_columns;           /* 0: not named yet */
-    bool ended;                 /* after the run's totals */
-    const struct stp_nccl_log *log;
-    unsigned row_line; /* of the row before */
+
+    struct stp_field prefix; /* of a launcher; "": none */
+    struct stp_nccl_columns columns;
+    bool first_in_place;     /* the next columns begin in place */
+    struct stp_nccl_row row; /* the row that was begun */
+    size_t n_read;           /* columns of it; 0: none */
+
+    struct stp_error cut; /* the first row that could not be read; line 0: none
+                           */
+    unsigned n_cut, n_foreign; /* such rows, and lines of other programs */
+    unsigned n_inferred;       /* runs whose test figures tell */
+    unsigned n_pooled;         /* runs like the one before */
+    bool is_alone;             /* one of one rank */
+    char others[64];           /* tests that are not read */
+    char failure[128];         /* the line that says one; "": none */
+    unsigned failure_line;
+    struct stp_nccl_log log;
 };
+
+/* ---- words ---- */
 
 static bool text_same_field(const struct stp_field *a,
                             const struct stp_field *b)
@@ -70,134 +70,113 @@ static bool text_same_field(const struct stp_field *a,
     return a->len == b->len && (a->len == 0 || memcmp(a->s, b->s, a->len) == 0);
 }
 
-/* Splits at blanks; returns how many words there are, at most 'max'. */
-static size_t text_split(const char *line, size_t len, struct stp_field *words,
-                         size_t max)
+/* A whole number from 'least'. */
+static bool text_parse(const struct stp_field *word, unsigned least,
+                       unsigned *n_ret)
 {
-    size_t n = 0;
+    uint64_t n;
 
-    for (size_t i = 0; i < len && n < max;) {
-        size_t begin;
-
-        while (i < len && (line[i] == ' ' || line[i] == '\t'))
-            i++;
-        begin = i;
-        while (i < len && line[i] != ' ' && line[i] != '\t')
-            i++;
-        if (i > begin)
-            words[n++] = (struct stp_field){line + begin, i - begin,
-                                            (unsigned)begin + 1};
-    }
-    return n;
+    if (!stp_parse_u64(word->s, word->len, &n) || n < least || n > UINT32_MAX)
+        return false;
+    *n_ret = (unsigned)n;
+    return true;
 }
 
-/* ---- columns ---- */
+/* ---- what figures say ---- */
 
-static int text_find_op(const char *word, size_t len)
+static enum stp_status text_add_row(struct reader *r);
+
+/* Adds a test to the names of those that are not read. */
+static void text_add_other(struct reader *r, const struct stp_field *name)
 {
-    const struct stp_field f = {word, len, 0};
+    const size_t used = strlen(r->others);
 
-    return stp_field_is(&f, "none")     ? STP_OP_SUM
-           : stp_field_is(&f, "mulsum") ? STP_OP_PREMULSUM
-                                        : stp_op_from_name(word, len);
+    if (used + name->len + 3 < sizeof(r->others) &&
+        memmem(r->others, used, name->s, name->len) == NULL)
+        snprintf(r->others + used, sizeof(r->others) - used, "%s%.*s",
+                 used > 0 ? ", " : "", (int)name->len, name->s);
 }
 
-/* A result that is no number is as far from right as can be. */
-static bool text_read_error(const struct stp_field *f, void *place)
+/* Gives up the row that was begun, but for a first place that is whole. */
+static enum stp_status text_drop_row(struct reader *r)
 {
-    double *error = &((struct place *)place)->error;
-
-    *error = stp_field_is(f, "N/A") ? -1 : (double)INFINITY;
-    return isfinite(*error) || stp_field_is(f, "nan") ||
-           stp_field_is(f, "-nan") || stp_field_is(f, "inf") ||
-           stp_parse_double(f->s, f->len, error);
-}
-
-#define ROW(member)   STP_CSV_INTO(row, member)
-#define PLACE(member) STP_CSV_INTO(place, member)
-
-#define TIME                                                                   \
-    "a time above 0 out of place and one in place", .kind = STP_CSV_POSITIVE,  \
-                                                    PLACE(us), .none = "N/A"
-#define ITERATION "a time above 0", .kind = STP_CSV_POSITIVE, .none = "N/A"
-#define BANDWIDTH                                                              \
-    "a number of GB/s, or N/A", .kind = STP_CSV_FROM_0, .none = "N/A",         \
-                                .none_value = -1
-
-// clang-format off
-static const struct stp_csv_column known_columns[] = {
-    {"size", "a number of bytes", .kind = STP_CSV_WHOLE, ROW(n_bytes),
-     .max = UINT64_MAX},
-    {"count", "a number of elements", .kind = STP_CSV_WHOLE, ROW(count),
-     .max = UINT64_MAX},
-    {"type", STP_TYPE_WORDS ", or nccl-tests' word for it",
-     .kind = STP_CSV_WORD, ROW(type), .from_name = stp_type_from_name},
-    {"redop", STP_OP_WORDS ", or none", .kind = STP_CSV_WORD, ROW(op),
-     .from_name = text_find_op},
-    {"root", "a rank, or -1", .kind = STP_CSV_WHOLE, ROW(root),
-     .max = UINT32_MAX, .none = "-1"},
-    {"time", TIME},
-    {"cputime", TIME},
-    {"algbw", BANDWIDTH, PLACE(algbw)},
-    {"busbw", BANDWIDTH, PLACE(busbw)},
-    {"#wrong", "a number of elements, or N/A", .kind = STP_CSV_FROM_0,
-     PLACE(n_wrong), .none = "N/A", .none_value = -1},
-    {"error", "a number, nan, inf or N/A", .read = text_read_error,
-     PLACE(error)},
-    {"i_min", ITERATION, PLACE(min_us)},
-    {"i_max", .kind = STP_CSV_SKIP},
-    {"i_p50", ITERATION, PLACE(median_us)}, /* out of JSON */
-    {"i_p95", ITERATION, PLACE(p95_us)},    /* likewise */
-    {"i_p99", ITERATION, PLACE(p99_us)},
-    {"i_cv%", .kind = STP_CSV_SKIP},
-    {"timestamp", .kind = STP_CSV_SKIP},
-};
-// clang-format on
-
-enum { N_KNOWN = sizeof(known_columns) / sizeof(known_columns[0]) };
-
-static enum stp_status text_read_header(struct reader *r,
-                                        const struct stp_field *words, size_t n)
-{
-    unsigned n_times = 0;
-
-    if (n == MAX_COLUMNS)
-        return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, words[n - 1].column,
-                           "more columns than nccl-tests have");
-    r->ended = false;
-    r->last_size = UINT64_MAX;
-    for (size_t i = 0; i < n; i++) {
-        const struct stp_csv_column *column =
-            stp_csv_find(known_columns, N_KNOWN, &words[i]);
-
-        n_times += column != NULL && column->kind == STP_CSV_POSITIVE &&
-                   column->offset == offsetof(struct place, us);
-        if (column == NULL || n_times > 2)
-            return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, words[i].column,
-                               "column '%.*s', expected those of nccl-tests, "
-                               "such as size, time, algbw, busbw and #wrong",
-                               STP_SHOWN(&words[i]));
-        r->columns[i] = column;
-        r->in_place[i] = n_times == 2;
-    }
-    r->n_columns = n;
+    if (r->n_read > 0 && r->n_read == r->columns.half)
+        return text_add_row(r);
+    if (r->n_read > 0 && r->n_cut++ == 0 && r->cut.line == 0)
+        stp_fail_at(&r->cut, STP_ERR_SYNTAX, r->line, 0,
+                    "%zu fields, expected %zu as there are columns", r->n_read,
+                    r->columns.n);
+    r->n_read = 0;
     return STP_OK;
 }
 
-/* ---- other comments ---- */
-
-/* If the word begins with 'key', the rest of it. */
-static bool text_value(const struct stp_field *word, const char *key,
-                       struct stp_field *value_ret)
+/* Sets what rows of a run do not say: the test, by their figures, and the one
+ * number of ranks with which all bandwidths agree.  A list of ranks that is
+ * shorter than they say was cut. */
+static enum stp_status text_end_rows(struct reader *r,
+                                     struct stp_measurement *m, size_t n_rows)
 {
-    size_t n = strlen(key);
+    struct stp_nccl_figures *f = &r->figures;
+    const int coll =
+        m->coll >= 0 ? m->coll : stp_nccl_figures_test(f, &r->row, m->n_ranks);
+    double least, most;
+    unsigned n;
 
-    if (word->len < n || memcmp(word->s, key, n) != 0)
-        return false;
-    *value_ret = (struct stp_field){word->s + n, word->len - n,
-                                    word->column + (unsigned)n};
-    return true;
+    stp_nccl_figures_ranks(f, coll, &least, &most);
+    n = m->n_ranks > 0 || least != most ? m->n_ranks : (unsigned)least;
+    if (coll == -2)
+        return stp_fail_at(
+            r->err, STP_ERR_SYNTAX, r->line, 1,
+            "a row without what collective it is of (%s, busbw over algbw "
+            "%.4g, "
+            "ranks %u), expected \"# Collective test starting\", or "
+            "--collective",
+            r->row.op < 0 ? "no operation" : stp_op_name(r->row.op),
+            (f->low + f->high) / 2, n);
+    if (coll < 0) {
+        text_add_other(r, &(struct stp_field){"a test without a name", 21, 0});
+        r->data->n_rows -= n_rows;
+        return STP_OK;
+    }
+    if (n == 0)
+        return stp_fail_at(
+            r->err, STP_ERR_SYNTAX, r->line, 1,
+            "a run without the lines that list the ranks (# Using "
+            "devices), expected them, or --ranks: busbw and algbw do not "
+            "tell how many there were");
+    if (n > 1 && least > n)
+        return stp_fail_at(
+            r->err, STP_ERR_SYNTAX, r->line, 1,
+            "%u ranks, but busbw over algbw is that of %s%.0f, expected "
+            "the whole list of ranks (# Using devices), or --ranks",
+            n, least == most ? "" : "at least ", least);
+    r->n_inferred += m->coll < 0;
+    r->is_alone |= n == 1;
+    for (size_t i = 0; i < n_rows; i++) {
+        m[i].n_ranks = n;
+        m[i].coll = coll;
+    }
+    return STP_OK;
 }
+
+/* Ends a run. */
+static enum stp_status text_end_run(struct reader *r)
+{
+    enum stp_status status = text_drop_row(r);
+    const size_t n = r->data->n_rows - r->begin;
+
+    if (status == STP_OK && n > 0)
+        status = text_end_rows(r, &r->data->rows[r->begin], n);
+    if (status == STP_OK && n > 0 && r->begin > 0)
+        r->n_pooled +=
+            !r->names_arms && stp_same_run(&r->data->rows[r->begin - 1],
+                                           &r->data->rows[r->begin]);
+    r->begin = r->data->n_rows;
+    r->figures = (struct stp_nccl_figures){.high = STP_NCCL_ANY_RATIO};
+    return status;
+}
+
+/* ---- comments ---- */
 
 /* Sets a name that all runs of a dataset have in common. */
 static enum stp_status text_set_name(const struct reader *r,
@@ -220,9 +199,9 @@ static enum stp_status text_set_nccl(const struct reader *r,
                                      const struct stp_field *code)
 {
     char version[16];
-    uint64_t n;
+    unsigned n;
 
-    if (!stp_parse_u64(code->s, code->len, &n) || n > 999999)
+    if (!text_parse(code, 0, &n) || n > 999999)
         return stp_fail_at(
             r->err, STP_ERR_SYNTAX, r->line, code->column,
             "NCCL version '%.*s', expected a number such as 22809",
@@ -230,8 +209,8 @@ static enum stp_status text_set_nccl(const struct reader *r,
     if (n == 0)
         return STP_OK; /* without NCCL */
     snprintf(version, sizeof(version), "%u.%u.%u",
-             (unsigned)(n / (n < 10000 ? 1000 : 10000)),
-             (unsigned)(n / 100 % (n < 10000 ? 10 : 100)), (unsigned)(n % 100));
+             n / (n < 10000 ? 1000 : 10000), n / 100 % (n < 10000 ? 10 : 100),
+             n % 100);
     return text_set_name(
         r, &(struct stp_field){version, strlen(version), code->column},
         "NCCL version", r->data->nccl, sizeof(r->data->nccl));
@@ -241,140 +220,50 @@ static enum stp_status text_set_nccl(const struct reader *r,
 static enum stp_status
 text_read_version(struct reader *r, const struct stp_field *words, size_t n)
 {
+    const bool is_ours = stp_field_is(&words[0], "steptune");
     enum stp_status status = STP_OK;
-    struct stp_field value;
-    uint64_t nodes;
 
-    r->names_arms |= stp_field_is(&words[0], "steptune");
-    r->source = stp_field_is(&words[0], "steptune") ? STP_SOURCE_MODELLED
-                                                    : STP_SOURCE_MEASURED;
-    r->single_pass = false;
+    r->names_arms |= is_ours;
+    r->m.source = is_ours ? STP_SOURCE_MODELLED : STP_SOURCE_MEASURED;
+    r->m.single_pass = false;
+    for (size_t i = 0; i < n && status == STP_OK; i++) {
+        const char *is = memchr(words[i].s, '=', words[i].len);
+        const size_t key = is != NULL ? (size_t)(is + 1 - words[i].s) : 0;
+        const struct stp_field name = {words[i].s, key, 0};
+        const struct stp_field value = {words[i].s + key, words[i].len - key,
+                                        words[i].column + (unsigned)key};
 
-    for (size_t i = 0; i < n && status == STP_OK; i++)
-        if (text_value(&words[i], "nccl-library=", &value))
+        if (stp_field_is(&name, "nccl-library=") ||
+            stp_field_is(&name, "rccl-library="))
             status = text_set_nccl(r, &value);
-        else if (text_value(&words[i], "backend=", &value))
+        else if (stp_field_is(&name, "backend="))
             status = text_set_name(r, &value, "backend", r->data->backend,
                                    sizeof(r->data->backend));
-        else if (text_value(&words[i], "nodes=", &value) &&
-                 stp_parse_u64(value.s, value.len, &nodes) &&
-                 nodes <= UINT32_MAX)
-            r->n_nodes = (unsigned)nodes;
+        else if (stp_field_is(&name, "nodes="))
+            text_parse(&value, 1, &r->m.n_nodes);
+    }
     return status;
 }
-
-/* ---- what bandwidths say ---- */
-
-/* The least and the most ranks of which the printed bandwidths can be. */
-static void text_narrow_ranks(struct reader *r, const struct place *p)
-{
-    const double of_many = 2 * stp_bus_factor(r->coll, 2);
-    const double digits = 0.0051;
-    const double low = (p->busbw - digits) / (p->algbw + digits) / of_many;
-    const double high = (p->busbw + digits) / (p->algbw - digits) / of_many;
-
-    if (!(p->algbw > digits) || !(p->busbw >= 0) ||
-        stp_bus_factor(r->coll, 2) == stp_bus_factor(r->coll, 3))
-        return;
-    r->least_ranks = fmax(r->least_ranks, ceil(1 / (1 - fmin(low, 1))));
-    if (high < 1)
-        r->most_ranks = fmin(r->most_ranks, floor(1 / (1 - high)));
-}
-
-/* Keeps the first figure that contradicts the others.  Bandwidths, and the time
- * that they are of, have two digits after the point; of long times our text has
- * two digits.  Old tests print busbw as algbw, too. */
-static void text_check_place(struct reader *r, const struct row *row,
-                             const struct place *p)
-{
-    const unsigned n = r->n_ranks;
-    const bool is_split =
-        r->coll == ncclFuncAllGather || r->coll == ncclFuncReduceScatter;
-    const double elements = (double)row->n_bytes / stp_type_size(row->type);
-    const struct {
-        const char *name;
-        double said, ours; /* < 0: not said; not finite: not known */
-    } figures[] = {
-        {"busbw", p->busbw,
-         n > 0 ? stp_busbw(r->coll, n, row->n_bytes, p->us) : (double)NAN},
-        {"algbw", p->algbw != p->busbw ? p->algbw : -1,
-         stp_algbw(row->n_bytes, p->us)},
-        {"count", row->count != UINT64_MAX ? (double)row->count : -1,
-         is_split ? elements / n : elements},
-    };
-    const double slack = p->us < 1e7 ? 2e-3 + 0.006 / p->us : 0.06;
-
-    for (int i = 0; i < 3 && r->data->doubt[0] == '\0'; i++)
-        if (figures[i].said >= 0 && fabs(figures[i].said - figures[i].ours) >
-                                        slack * figures[i].ours + 0.0055)
-            snprintf(r->data->doubt, sizeof(r->data->doubt),
-                     "%s %g, but %" PRIu64
-                     " bytes in %g us among %u ranks, as the text lists, are "
-                     "%.6g",
-                     figures[i].name, figures[i].said, row->n_bytes, p->us, n,
-                     figures[i].ours);
-}
-
-/* Ends a run: rows under no list of ranks are of the one number of ranks with
- * which all bandwidths agree. */
-static enum stp_status text_end_run(struct reader *r)
-{
-    struct stp_dataset *data = r->data;
-    const bool is_one = r->least_ranks == r->most_ranks;
-
-    for (size_t i = r->begin; i < data->n_rows; i++) {
-        if (data->rows[i].n_ranks > 0)
-            continue;
-        if (!is_one)
-            return stp_fail_at(
-                r->err, STP_ERR_SYNTAX, r->line, 1,
-                "a run without the lines that list the ranks (# Using "
-                "devices), expected them: busbw and algbw do not tell how many "
-                "there were");
-        data->rows[i].n_ranks = (unsigned)r->least_ranks;
-    }
-    r->begin = data->n_rows;
-    r->least_ranks = 2;
-    r->most_ranks = UINT32_MAX;
-    return STP_OK;
-}
-
-/* ---- runs ---- */
 
 /* Begins a run. */
 static enum stp_status
 text_read_options(struct reader *r, const struct stp_field *words, size_t n)
 {
-    uint64_t iters;
+    const enum stp_status status = text_end_run(r);
 
-    enum stp_status status = text_end_run(r);
-
-    r->n_ranks = r->n_listed = 0;
+    r->n_listed = r->n_group = 0;
     r->last_rank = 0;
     r->n_hosts = 0;
-    r->n_columns = 0;
-    r->iters = 1;
-    r->arm = (struct stp_arm){.kind = STP_ARM_AUTO};
+    r->first_in_place = r->ended = false;
+    stp_nccl_columns_name(NULL, 0, false, &r->columns);
+    r->m.iters = 1;
+    r->m.arm = (struct stp_arm){.kind = STP_ARM_AUTO};
     for (size_t i = n; --i > 1;)
         if (stp_field_is(&words[i - 1], "iters:") &&
             !stp_field_is(&words[i - 2], "warmup") &&
-            !stp_field_is(&words[i - 2], "agg") &&
-            stp_parse_u64(words[i].s, words[i].len, &iters) && iters > 0 &&
-            iters <= UINT32_MAX)
-            r->iters = (unsigned)iters;
+            !stp_field_is(&words[i - 2], "agg"))
+            text_parse(&words[i], 1, &r->m.iters);
     return status;
-}
-
-static enum stp_status text_add_host(struct reader *r,
-                                     const struct stp_field *host)
-{
-    for (size_t i = r->n_hosts; i-- > 0;) /* ranks of a host are neighbours */
-        if (text_same_field(&r->hosts[i], host))
-            return STP_OK;
-    if (!STP_ROOM(r->hosts, r->n_hosts, r->hosts_capacity))
-        return stp_nomem(r->err);
-    r->hosts[r->n_hosts++] = *host;
-    return STP_OK;
 }
 
 /* "Rank 0 Group 0 Pid 930 on HOST device 0 [0000:00:06] NVIDIA H200"; groups
@@ -382,16 +271,14 @@ static enum stp_status text_add_host(struct reader *r,
 static enum stp_status text_read_rank(struct reader *r,
                                       const struct stp_field *words, size_t n)
 {
-    const struct stp_field none = {"", 0, 1};
     const struct stp_field *last = &words[n - 1];
-    struct stp_field group = none, host = none, gpu = none;
+    struct stp_field group = {"", 0, 1}, host = group, gpu = group;
     struct stp_dataset *data = r->data;
-    enum stp_status status = STP_OK;
     uint64_t rank;
+    size_t known = 0;
 
     r->n_listed++;
-    if (n > 1 && stp_parse_u64(words[1].s, words[1].len, &rank) &&
-        rank > r->last_rank)
+    if (stp_parse_u64(words[1].s, words[1].len, &rank) && rank > r->last_rank)
         r->last_rank = rank;
     for (size_t i = 2; i + 1 < n; i++)
         if (stp_field_is(&words[i], "Group"))
@@ -402,49 +289,67 @@ static enum stp_status text_read_rank(struct reader *r,
             gpu = (struct stp_field){
                 words[i + 1].s, (size_t)(last->s + last->len - words[i + 1].s),
                 words[i + 1].column};
-    if (r->n_ranks == 0)
+    if (r->n_group == 0)
         r->group = group;
     if (!text_same_field(&group, &r->group))
         return STP_OK;
-    r->n_ranks++;
-    if (host.len > 0)
-        status = text_add_host(r, &host);
+    r->n_group++;
+    while (known < r->n_hosts && !text_same_field(&r->hosts[known], &host))
+        known++;
+    if (host.len > 0 && known == r->n_hosts) {
+        if (!STP_ROOM(r->hosts, r->n_hosts, r->hosts_capacity))
+            return stp_nomem(r->err);
+        r->hosts[r->n_hosts++] = host;
+    }
     if (r->n_hosts == 1 && data->machine[0] == '\0')
         stp_printable(r->hosts[0].s, r->hosts[0].len, data->machine,
                       sizeof(data->machine));
-    if (status != STP_OK || gpu.len == 0)
-        return status;
+    if (last->s[last->len - 1] == '.' || (gpu.len == 0 && data->gpu[0] == '\0'))
+        return STP_OK; /* nccl-tests cut long lists by "..." */
     return text_set_name(r, &gpu, "GPU", data->gpu, sizeof(data->gpu));
+}
+
+/* Takes the test of a program's name, which may follow a path and may have an
+ * ending such as "_mpi"; of a word that 'must' be one, any other name, too. */
+static enum stp_status
+text_read_program(struct reader *r, const struct stp_field *word, bool must)
+{
+    const char *slash = memrchr(word->s, '/', word->len);
+    const size_t begin = slash != NULL ? (size_t)(slash + 1 - word->s) : 0;
+    const struct stp_field name = {word->s + begin, word->len - begin, 0};
+    const int c = stp_nccl_text_find_program(name.s, name.len);
+
+    if (c < 0 && !must)
+        return STP_OK;
+    STP_TRY(text_end_run(r));
+    r->is_other = c < 0 || c >= NCCL_NUM_TUNED_FUNCS;
+    r->m.coll = r->is_other ? -1 : c;
+    if (r->is_other)
+        text_add_other(r, &name);
+    return STP_OK;
 }
 
 static enum stp_status
 text_read_starting(struct reader *r, const struct stp_field *words, size_t n)
 {
-    const struct stp_field *name = &words[n - 1];
+    const struct stp_field *name = &words[n > 3 ? 3 : n - 1];
 
-    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
-        if (stp_field_is(name, stp_nccl_text_program(c))) {
-            if (r->said >= 0 && r->said != c)
-                return stp_fail_at(r->err, STP_ERR_RANGE, r->line, name->column,
-                                   "times of %s, but --collective says %s",
-                                   stp_coll_name(c), stp_coll_name(r->said));
-            r->coll = c;
-            r->arm = (struct stp_arm){.kind = STP_ARM_AUTO};
-            return STP_OK;
-        }
-    return stp_fail_at(
-        r->err, STP_ERR_SYNTAX, r->line, name->column,
-        "test '%.*s', expected all_reduce_perf, all_gather_perf, "
-        "reduce_scatter_perf, broadcast_perf or reduce_perf",
-        STP_SHOWN(name));
+    STP_TRY(text_read_program(r, name, true));
+    r->is_told = true;
+    r->m.arm = (struct stp_arm){.kind = STP_ARM_AUTO};
+    if (!r->is_other && r->said >= 0 && r->said != r->m.coll)
+        return stp_fail_at(r->err, STP_ERR_RANGE, r->line, name->column,
+                           "times of %s, but --collective says %s",
+                           stp_coll_name(r->m.coll), stp_coll_name(r->said));
+    return STP_OK;
 }
 
 static enum stp_status text_read_arm(struct reader *r,
                                      const struct stp_field *words, size_t n)
 {
-    const struct stp_field *name = &words[n - 1];
+    const struct stp_field *name = &words[n > 1 ? 1 : 0];
 
-    if (stp_arm_from_name(name->s, name->len, &r->arm))
+    if (stp_arm_from_name(name->s, name->len, &r->m.arm))
         return STP_OK;
     return stp_fail_at(
         r->err, STP_ERR_SYNTAX, r->line, name->column,
@@ -457,32 +362,44 @@ static enum stp_status text_read_arm(struct reader *r,
 static enum stp_status text_read_source(struct reader *r,
                                         const struct stp_field *words, size_t n)
 {
-    struct stp_field name = n > 1 ? words[1] : words[0];
-    size_t next = 2;
-    uint64_t iters;
-    int source;
+    const struct stp_field *name = &words[n > 1 ? 1 : 0];
+    const int source = stp_source_from_name(name->s, name->len);
+    size_t next;
 
-    name.len -= name.s[name.len - 1] == ',';
-    source = stp_source_from_name(name.s, name.len);
     if (source < 0)
-        return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, name.column,
+        return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, name->column,
                            "source '%.*s', expected " STP_SOURCE_WORDS,
-                           STP_SHOWN(&name));
-    r->source = (enum stp_source)source;
-    r->single_pass = n > next && stp_field_is(&words[next], "single");
-    next += r->single_pass ? 2 : 0;
-    if (n > next && stp_parse_u64(words[next].s, words[next].len, &iters) &&
-        iters > 0 && iters <= UINT32_MAX)
-        r->iters = (unsigned)iters;
+                           STP_SHOWN(name));
+    r->m.source = (enum stp_source)source;
+    r->m.single_pass = n > 2 && stp_field_is(&words[2], "single");
+    next = r->m.single_pass ? 4 : 2;
+    if (n > next)
+        text_parse(&words[next], 1, &r->m.iters);
     return STP_OK;
 }
 
-/* "Out of bounds values : 3 FAILED".  The lines that follow are not the run's:
- * a table of ours, or mpirun's. */
+/* The line of the columns, or of the places above them. */
+static enum stp_status text_read_header(struct reader *r,
+                                        const struct stp_field *words, size_t n)
+{
+    if (stp_nccl_columns_name(words, n, r->first_in_place, &r->columns)) {
+        if (!r->names_arms)
+            STP_TRY(text_end_run(r));
+        r->ended = r->first_in_place = false;
+        r->last_bytes = UINT64_MAX;
+        r->columns_line = r->line;
+    } else {
+        r->first_in_place = stp_field_is(&words[0], "in-place");
+    }
+    return STP_OK;
+}
+
+/* "Out of bounds values : 3 FAILED".  The rows that follow are not the run's: a
+ * table of ours, or mpirun's. */
 static enum stp_status text_read_foot(struct reader *r,
                                       const struct stp_field *words, size_t n)
 {
-    const bool is_wrong = stp_field_is(&words[n - 1], "FAILED");
+    const bool is_wrong = n > 6 && stp_field_is(&words[6], "FAILED");
     bool is_told = false; /* which */
 
     for (size_t i = r->begin; i < r->data->n_rows; i++)
@@ -493,333 +410,450 @@ static enum stp_status text_read_foot(struct reader *r,
     return text_end_run(r);
 }
 
-/* Comments that are read, by how they begin after "# ". */
+/* Comments that are read, by the words that they begin with: '*' is a number.
+ * What is ours, or common words, stands behind a '#'. */
 static const struct comment {
     const char *begin;
     enum stp_status (*read)(struct reader *r, const struct stp_field *words,
                             size_t n);
 } comments[] = {
-    {"nccl-tests version ", text_read_version},
-    {"steptune version ", text_read_version},
-    {STP_NCCL_TEXT_STARTING, text_read_starting},
-    {STP_NCCL_TEXT_ARM, text_read_arm},
-    {STP_NCCL_TEXT_SOURCE, text_read_source},
-    {"nThread ", text_read_options},
-    {"Rank ", text_read_rank},
-    {"size ", text_read_header},
-    {"Out of bounds values ", text_read_foot},
+    {"nccl-tests version", text_read_version},
+    {"rccl-tests version", text_read_version},
+    {"#steptune version", text_read_version},
+    {"Collective test starting:", text_read_starting},
+    {"#Arm:", text_read_arm},
+    {"#Source:", text_read_source},
+    {"nThread *", text_read_options},
+    {"Rank * Group", text_read_rank},
+    {"Rank * Pid", text_read_rank},
+    {"Rank * on", text_read_rank},
+    {"#out-of-place", text_read_header},
+    {"#in-place", text_read_header},
+    {"size count", text_read_header},
+    {"size type", text_read_header},
+    {"numCycle collective", text_read_header},
+    {"numCycle name", text_read_header},
+    {"collective ranks", text_read_header},
+    {"collective gpus", text_read_header},
+    {"Out of bounds values", text_read_foot},
 };
 
-/* The comment that the line is; NULL for any other line. */
-static const struct comment *text_find_comment(const char *line, size_t len)
+/* Whether the words begin so; the first of them is behind a '#' or not. */
+static bool text_begins(const struct stp_field *words, size_t n, bool is_hash,
+                        const char *begin)
 {
-    size_t begin = 1;
+    const bool wants_hash = *begin == '#';
+    uint64_t number;
 
-    if (len == 0 || line[0] != '#')
-        return NULL;
-    while (begin < len && line[begin] == ' ')
-        begin++;
-    for (size_t i = 0; i < sizeof(comments) / sizeof(comments[0]); i++) {
-        size_t n = strlen(comments[i].begin);
+    begin += wants_hash;
+    for (size_t len, i = 0; *begin != '\0'; i++, begin += len) {
+        len = strcspn(begin, " ");
+        if (i == n ||
+            (*begin == '*'
+                 ? !stp_parse_u64(words[i].s, words[i].len, &number)
+                 : words[i].len != len || memcmp(words[i].s, begin, len) != 0))
+            return false;
+        len += begin[len] == ' ';
+    }
+    return is_hash || !wants_hash;
+}
 
-        if (len - begin >= n && memcmp(line + begin, comments[i].begin, n) == 0)
-            return &comments[i];
+/* The comment in the line, and in *at its first word, which loses the '#' that
+ * stands against it; NULL if there is none. */
+static const struct comment *text_find_comment(struct stp_field *words,
+                                               size_t n, size_t *at)
+{
+    bool is_hash = false;
+
+    for (*at = 0; *at < n; ++*at) {
+        struct stp_field *word = &words[*at];
+        const char *hash = memrchr(word->s, '#', word->len);
+
+        if (hash != NULL) {
+            const size_t cut = (size_t)(hash + 1 - word->s);
+
+            is_hash = true;
+            *word = (struct stp_field){hash + 1, word->len - cut,
+                                       word->column + (unsigned)cut};
+            if (word->len == 0)
+                continue;
+        }
+        for (size_t i = 0; i < sizeof(comments) / sizeof(comments[0]); i++)
+            if (text_begins(word, n - *at, is_hash, comments[i].begin))
+                return &comments[i];
+        is_hash = false;
     }
     return NULL;
 }
 
 /* ---- rows ---- */
 
-static enum stp_status text_add_place(struct reader *r, const struct row *row,
-                                      bool in_place)
+/* The ranks of a communicator: of a list that is whole as many as it has; of
+ * one that was cut what the caller says, or NCCL, or as many as its highest
+ * number tells; 0 if bandwidths must tell. */
+static unsigned text_count_ranks(const struct reader *r)
+{
+    const struct stp_nccl_comm *comm = stp_nccl_log_comm(&r->log, 0);
+    const bool is_one_group = r->n_group == r->n_listed;
+
+    if (r->row.n_procs > 0 || r->row.n_gpus > 0)
+        return (r->row.n_procs > 0 ? r->row.n_procs : 1) *
+               (r->row.n_gpus > 0 ? r->row.n_gpus : 1);
+    if (r->n_listed > r->last_rank)
+        return is_one_group ? (unsigned)r->last_rank + 1 : r->n_group;
+    if (r->n_told > 0 || comm != NULL)
+        return r->n_told > 0 ? r->n_told : comm->n_ranks;
+    return r->n_listed > 0 && is_one_group && r->last_rank < UINT32_MAX
+               ? (unsigned)r->last_rank + 1
+               : 0;
+}
+
+/* The nodes are what the text says, or NCCL; else they may be hosts. */
+static unsigned text_count_nodes(const struct reader *r)
+{
+    const struct stp_nccl_comm *comm = stp_nccl_log_comm(&r->log, r->m.n_ranks);
+    const bool is_whole = r->n_listed > r->last_rank && r->n_hosts > 0;
+    const enum stp_nodes nodes = !is_whole        ? STP_NODES_UNKNOWN
+                                 : r->n_hosts > 1 ? STP_NODES_HOSTS
+                                                  : STP_NODES_TOLD;
+
+    if (r->m.n_nodes > 0 || comm != NULL)
+        return r->m.n_nodes > 0 ? r->m.n_nodes : comm->n_nodes;
+    if (nodes > r->data->nodes)
+        r->data->nodes = nodes;
+    return is_whole ? (unsigned)r->n_hosts : 1;
+}
+
+static enum stp_status
+text_add_place(struct reader *r, const struct stp_nccl_row *row, bool in_place)
 {
     /* nccl-tests' DeltaMaxValue(): of a sum of two; integers are equal */
     static const double max_error[STP_N_TYPES] = {[STP_TYPE_F16] = 1e-2,
                                                   [STP_TYPE_BF16] = 1e-2,
                                                   [STP_TYPE_F32] = 1e-5,
                                                   [STP_TYPE_F64] = 1e-12};
-    const struct place *p = &row->places[in_place];
-    const struct stp_nccl_comm *comm =
-        stp_nccl_log_comm(r->log, r->line, r->n_ranks);
-    unsigned n_nodes = r->n_nodes;
-    struct stp_measurement m = {
-        .coll = r->coll,
-        .n_bytes = row->n_bytes,
-        .round = r->round,
-        .arm = r->arm,
-        .ran_algo = -1,
-        .ran_proto = -1,
-        .type = row->type,
-        .op = row->op,
-        .root = row->root,
-        .in_place = in_place,
-        .n_wrong = (int64_t)fmin(p->n_wrong, 1e18),
-        .n_ranks = r->n_ranks,
-        .iters = r->iters,
-        .source = r->source,
-        .single_pass = r->single_pass,
-        .us = {.mean = p->us,
-               .median = p->median_us > 0 ? p->median_us : p->us,
-               .p95 = p->p95_us,
-               .p99 = p->p99_us,
-               .min = p->min_us},
-    };
+    const struct stp_nccl_place *p = &row->places[in_place];
+    struct stp_measurement m = r->m;
 
     if (!(p->us > 0) || row->n_bytes == 0)
         return STP_OK;
-    stp_measurement_row_forget(&m);
-    if (p->algbw != 0 || p->busbw != 0) /* no digits, or of nobody */
-        text_check_place(r, row, p);
-    if (r->n_ranks == 0)
-        text_narrow_ranks(r, p);
+    m.n_bytes = row->n_bytes;
+    m.ran_algo =
+        stp_from_any_case(row->algo.s, row->algo.len, stp_algo_from_name);
+    m.ran_proto =
+        stp_from_any_case(row->proto.s, row->proto.len, stp_proto_from_name);
+    m.ran_channels = (int)row->n_channels;
+    m.type = row->type;
+    m.op = row->op >= 0 ? row->op : STP_OP_SUM;
+    m.root = row->root != UINT32_MAX ? row->root : 0;
+    m.in_place = in_place || row->in_place;
+    m.n_nodes = text_count_nodes(r);
+    m.n_wrong = (int64_t)fmin(p->n_wrong, 1e18);
     if (p->error >= 0) /* printed with one digit */
         m.n_wrong = p->error > 1.0001 * max_error[row->type] *
-                                   (r->n_ranks > 1 ? r->n_ranks - 1 : 1);
-    /* NCCL's nodes are what the text says, or NCCL; else they may be hosts. */
-    if (n_nodes == 0 && comm != NULL)
-        n_nodes = comm->n_nodes;
-    if (n_nodes == 0) {
-        const bool is_whole = r->n_listed > r->last_rank && r->n_hosts > 0;
-        const enum stp_nodes nodes = !is_whole        ? STP_NODES_UNKNOWN
-                                     : r->n_hosts > 1 ? STP_NODES_HOSTS
-                                                      : STP_NODES_TOLD;
-
-        n_nodes = is_whole ? (unsigned)r->n_hosts : 1;
-        if (nodes > r->data->nodes)
-            r->data->nodes = nodes;
-    }
-    m.n_nodes = n_nodes;
-    stp_nccl_log_pair(r->log, r->row_line, r->line, m.coll, m.n_bytes,
-                      m.n_ranks, &m.ran_algo, &m.ran_proto);
+                                   (m.n_ranks > 1 ? m.n_ranks - 1 : 1);
+    m.us =
+        (struct stp_summary){.mean = p->us,
+                             .median = p->median_us > 0 ? p->median_us : p->us,
+                             .p95 = p->p95_us,
+                             .p99 = p->p99_us,
+                             .min = p->min_us};
+    stp_measurement_row_forget(&m);
+    stp_nccl_figures_add(&r->figures, row, &m, r->data->doubt,
+                         sizeof(r->data->doubt));
+    stp_nccl_log_pair(&r->log, m.coll, m.n_bytes, m.n_ranks, &m.ran_algo,
+                      &m.ran_proto);
     return stp_dataset_add(r->data, &m) == STP_OK ? STP_OK : stp_nomem(r->err);
 }
 
-/* The lines before a row that it needs. */
-static enum stp_status text_check_context(struct reader *r)
+static enum stp_status text_add_row(struct reader *r)
 {
-    const struct stp_nccl_comm *comm = stp_nccl_log_comm(r->log, r->line, 0);
-    const char *lacks = NULL;
+    const struct stp_nccl_row *row = &r->row;
+    const int coll =
+        stp_from_any_case(row->test.s, row->test.len, stp_coll_from_name);
+    enum stp_status status;
 
-    /* The number of ranks is NCCL's, or that of bandwidths, if the list was
-     * cut. */
-    if (r->n_listed <= r->last_rank)
-        r->n_ranks = comm != NULL ? comm->n_ranks : 0;
-    if (r->n_columns == 0)
-        lacks = "the line that names its columns";
-    else if (r->coll < 0)
-        lacks = "what collective it is of (\"# Collective test starting\", or "
-                "--collective)";
-    if (lacks == NULL)
+    r->n_read = 0;
+    if (row->test.len > 0 && coll < 0) {
+        text_add_other(r, &row->test);
         return STP_OK;
-    return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, 1, "a row without %s",
-                       lacks);
-}
-
-static bool text_read_field(const struct reader *r, size_t column,
-                            const struct stp_field *word, struct row *row)
-{
-    const struct stp_csv_column *c = r->columns[column];
-    bool is_of_place = c->kind >= STP_CSV_NUMBER || c->read != NULL;
-
-    return stp_csv_read_field(
-        c, word,
-        is_of_place ? (void *)&row->places[r->in_place[column]] : (void *)row);
-}
-
-static enum stp_status text_read_fields(const struct reader *r,
-                                        const struct stp_field *words, size_t n,
-                                        struct row *row)
-{
-    bool lacks_op = false;
-    uint64_t root;
-    size_t w = 0;
-
-    /* Until 2.18 the redop of collectives that reduce nothing is blank: the
-     * root stands where the operation would. */
-    for (size_t c = 0; c < r->n_columns && c < n; c++)
-        lacks_op |= strcmp(r->columns[c]->name, "redop") == 0 &&
-                    (stp_field_is(&words[c], "-1") ||
-                     stp_parse_u64(words[c].s, words[c].len, &root));
-    for (size_t c = 0; c < r->n_columns; c++) {
-        if (lacks_op && strcmp(r->columns[c]->name, "redop") == 0)
-            continue;
-        if (w == n)
-            return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, 1,
-                               "%zu fields, expected %zu as there are columns",
-                               n, r->n_columns - lacks_op);
-        if (!text_read_field(r, c, &words[w], row))
-            return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, words[w].column,
-                               "%s '%.*s', expected %s", r->columns[c]->name,
-                               STP_SHOWN(&words[w]), r->columns[c]->expected);
-        w++;
     }
-    if (w == n || strcmp(r->columns[r->n_columns - 1]->name, "timestamp") == 0)
-        return STP_OK; /* a timestamp has a blank in it */
-    return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, words[w].column,
-                       "'%.*s', expected nothing behind the last column",
-                       STP_SHOWN(&words[w]));
+    if (row->test.len > 0 && coll != r->m.coll) {
+        STP_TRY(text_end_run(r));
+        r->m.coll = coll;
+    }
+    r->m.n_ranks = text_count_ranks(r);
+    if (r->n_told > 0 && r->n_told != r->m.n_ranks)
+        return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, 1,
+                           "%u ranks, but --ranks says %u", r->m.n_ranks,
+                           r->n_told);
+    /* sizes ascend within a round; RCCL's tables have two rows of each */
+    r->m.round += r->last_bytes != UINT64_MAX && row->n_bytes > 0 &&
+                  row->n_bytes <= r->last_bytes - row->in_place;
+    r->last_bytes = row->n_bytes;
+    status = text_add_place(r, row, false);
+    STP_THEN(status, text_add_place(r, row, true));
+    r->log.n_ran = 0;
+    return status;
 }
 
-static enum stp_status text_read_row(struct reader *r, const char *line,
-                                     size_t len)
+/* Takes what stands before the first word that is nccl-tests' for a launcher's
+ * prefix, which mpirun also puts in the middle of lines; false if it is none,
+ * or known. */
+static bool text_learn_prefix(struct reader *r, const char *line,
+                              const char *first)
 {
-    const struct place unchecked = {
-        .algbw = -1, .busbw = -1, .n_wrong = -1, .error = -1};
-    struct row row = {.count = UINT64_MAX, .places = {unchecked, unchecked}};
-    struct stp_field words[MAX_COLUMNS];
-    size_t n = text_split(line, len, words, MAX_COLUMNS);
-    enum stp_status status = text_check_context(r);
+    const char *end = first;
 
-    STP_THEN(status, text_read_fields(r, words, n, &row));
-    if (status != STP_OK)
-        return status;
-    /* sizes ascend within a round */
-    r->round += r->last_size != UINT64_MAX && row.n_bytes <= r->last_size &&
-                row.n_bytes > 0;
-    r->last_size = row.n_bytes;
-    status = text_add_place(r, &row, false);
-    STP_THEN(status, text_add_place(r, &row, true));
-    r->row_line = r->line;
-    return status;
+    while (end > line && (end[-1] == ' ' || end[-1] == '#'))
+        end--;
+    const struct stp_field prefix = {line, (size_t)(end - line), 1};
+
+    if (prefix.len < 6 || end[-1] != ':' ||
+        text_same_field(&prefix, &r->prefix))
+        return false;
+    r->prefix = prefix;
+    return true;
+}
+
+/* Whether the line has a row, or a part of one: the first words that the
+ * columns up to the type take, or else those that go on with the row that was
+ * begun. */
+static enum stp_status text_read_row(struct reader *r, const char *line,
+                                     const struct stp_field *words, size_t n,
+                                     bool *found_ret)
+{
+    static const struct stp_nccl_place unchecked = {
+        .algbw = -1, .busbw = -1, .n_wrong = -1, .error = -1};
+    const struct stp_nccl_row begun = {.count = UINT64_MAX,
+                                       .op = -1,
+                                       .root = UINT32_MAX,
+                                       .places = {unchecked, unchecked}};
+    const bool is_whole = r->is_json && r->columns_line > 0;
+    const size_t least = is_whole ? 0 : r->columns.least;
+
+    for (int goes_on = 0; goes_on < 1 + (r->n_read > 0); goes_on++)
+        for (size_t s = 0; s + 1 < n && (s == 0 || !is_whole); s++) {
+            struct stp_nccl_row row = goes_on ? r->row : begun;
+            size_t n_read = goes_on ? r->n_read : 0;
+            const size_t took = stp_nccl_columns_take(
+                &r->columns, &row, &n_read, words + s, n - s);
+            const struct stp_field *end = &words[s + took];
+
+            if (n_read < r->columns.n &&
+                (goes_on ? took < least || s + took < n : took < least))
+                continue;
+            if (goes_on && !stp_nccl_row_agrees(&row))
+                continue;
+            *found_ret = true;
+            if (!goes_on)
+                STP_TRY(text_drop_row(r));
+            if (s + took < n && n_read < r->columns.n &&
+                text_learn_prefix(r, line, words[s].s)) {
+                *found_ret = false;
+                return STP_OK;
+            }
+            r->row = row;
+            r->n_read = n_read;
+            if (n_read == r->columns.n)
+                return text_add_row(r);
+            if (s + took < n && n_read != r->columns.half && r->cut.line == 0)
+                stp_fail_at(&r->cut, STP_ERR_SYNTAX, r->line, end->column,
+                            "%s '%.*s', expected %s",
+                            r->columns.of[n_read]->name, STP_SHOWN(end),
+                            r->columns.of[n_read]->expected);
+            return STP_OK;
+        }
+    return STP_OK;
+}
+
+/* ---- lines of others ---- */
+
+/* Counts a line of another program, and keeps what it tells: the test that a
+ * shell began, and the first failure. */
+static enum stp_status text_read_foreign(struct reader *r, const char *line,
+                                         size_t len,
+                                         const struct stp_field *words,
+                                         size_t n)
+{
+    static const char *const failures[] = {
+        "Test NCCL failure", "Test CUDA failure",  "Test failure",
+        "Test timeout",      "Segmentation fault", "exited on signal",
+        "srun: error",       " CANCELLED AT "};
+    size_t blank = 0;
+
+    for (size_t i = 0; i < n && !r->is_told && r->said < 0; i++)
+        if (memchr(words[i].s, '/', words[i].len) != NULL ||
+            (i + 1 < n && memchr("-\\", words[i + 1].s[0], 2) != NULL))
+            STP_TRY(text_read_program(r, &words[i], false));
+    while (blank < len && (line[blank] == ' ' || line[blank] == '\t'))
+        blank++;
+    for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++)
+        if (r->failure[0] == '\0' &&
+            memmem(line, len, failures[i], strlen(failures[i])) != NULL) {
+            r->failure_line = r->line;
+            stp_printable(line + blank, len - blank, r->failure,
+                          sizeof(r->failure));
+        }
+    return STP_OK;
 }
 
 static enum stp_status text_read_line(struct reader *r, const char *line,
                                       size_t len)
 {
-    const struct comment *comment = text_find_comment(line, len);
-    struct stp_field words[MAX_COLUMNS];
-    size_t n;
+    const size_t log = stp_nccl_log_find(&r->log, line, len);
+    const struct stp_field prefix = r->prefix;
+    struct stp_field words[STP_NCCL_WORDS];
+    size_t n = stp_nccl_split(line, log, &prefix, words), at;
+    bool is_comment = false, found = false;
+    const struct comment *comment;
 
+    for (size_t i = 0; i < n; i++) /* behind a prefix, too */
+        is_comment |=
+            words[i].s[0] == '#' || words[i].s[words[i].len - 1] == '#';
+    comment = text_find_comment(words, n, &at);
     if (comment != NULL) {
-        /* the '#' may stand against the first word */
-        n = text_split(line + 1, len - 1, words, MAX_COLUMNS);
-        for (size_t w = 0; w < n; w++)
-            words[w].column++;
-        return comment->read(r, words, n);
+        text_learn_prefix(r, line, words[at].s);
+        STP_TRY(comment->read(r, words + at, n - at));
+    } else if (!r->is_other && !r->ended) {
+        STP_TRY(text_read_row(r, line, words, n, &found));
+        if (!text_same_field(&prefix, &r->prefix))
+            return text_read_line(r, line, len);
     }
-    if ((len > 0 && line[0] == '#') || r->ended ||
-        text_split(line, len, words, 1) == 0)
+    if (log < len)
+        STP_TRY(stp_nccl_log_read(&r->log, line + log, len - log, r->err));
+    if (found || comment != NULL || (n == 0 && log == len))
         return STP_OK;
-    if (words[0].s[0] >= '0' && words[0].s[0] <= '9')
-        return text_read_row(r, line, len);
-    return stp_fail_at(
-        r->err, STP_ERR_SYNTAX, r->line, words[0].column,
-        "'%.*s', expected '#', a row, or a line that NCCL logged",
-        STP_SHOWN(&words[0]));
+    r->n_foreign += !is_comment && !r->ended && !r->is_other;
+    return text_read_foreign(r, line, len, words, n);
 }
 
-bool stp_nccl_text_is(const char *text, size_t len)
+/* Says what of the text is no result, what it does not say, and that the run
+ * failed. */
+static void text_say(const struct reader *r)
 {
-    const char *s = text;
-    const char *line;
-    size_t n;
+    char *said = r->data->said;
+    const size_t size = sizeof(r->data->said);
+    size_t n = 0;
 
-    while ((line = stp_next_line(&s, text + len, &n)) != NULL)
-        if (text_find_comment(line, n) != NULL)
-            return true;
-    return stp_nccl_json_is(text, len);
+    *said = '\0';
+    if (r->n_foreign > 0)
+        n += (size_t)snprintf(said, size, "; %u line%s no result%s",
+                              r->n_foreign, r->n_foreign == 1 ? " is" : "s are",
+                              r->n_foreign == 1 ? "" : "s");
+    if (r->n_cut > 0)
+        n += (size_t)snprintf(
+            said + n, size - n,
+            "; %u row%s cut or cannot be read, the first in line %u: %.90s",
+            r->n_cut, r->n_cut == 1 ? " is" : "s are", r->cut.line,
+            r->cut.text);
+    if (r->others[0] != '\0')
+        n += (size_t)snprintf(said + n, size - n, "; not read: %s", r->others);
+    if (r->n_inferred > 0)
+        n += (size_t)snprintf(said + n, size - n,
+                              "; the text names no test, and redop, root and "
+                              "busbw over algbw are those of %s",
+                              stp_coll_name(r->data->rows[0].coll));
+    if (r->n_pooled > 0)
+        n += (size_t)snprintf(said + n, size - n,
+                              "; %u tables of one test and machine are pooled "
+                              "as rounds",
+                              r->n_pooled + 1);
+    if (r->is_alone)
+        n += (size_t)snprintf(said + n, size - n,
+                              "; 1 rank, which communicates with nobody: "
+                              "nccl-tests without MPI, or without a launcher");
+    if (r->failure[0] != '\0')
+        snprintf(said + n, size - n, "; the run failed, as line %u says: %s",
+                 r->failure_line, r->failure);
+    if (*said != '\0')
+        memmove(said, said + 2, strlen(said) - 1);
 }
 
-/* Reads the rest of a text without 'log'. */
-static enum stp_status text_read_rest(const char *text, size_t len, int coll,
-                                      const struct stp_nccl_log *log,
-                                      struct stp_dataset *data,
-                                      bool *names_arms_ret,
-                                      struct stp_error *err)
+/* Reads text. */
+static enum stp_status text_read_text(struct reader *r, const char *text,
+                                      size_t len)
 {
-    struct reader r = {.data = data,
-                       .err = err,
-                       .coll = coll,
-                       .said = coll,
-                       .iters = 1,
-                       .last_size = UINT64_MAX,
-                       .least_ranks = 2,
-                       .most_ranks = UINT32_MAX,
-                       .log = log};
-    const char *s = text;
-    const char *line;
+    const char *s = text, *line;
     size_t n;
     enum stp_status status = STP_OK;
 
+    stp_nccl_columns_name(NULL, 0, false, &r->columns);
     while (status == STP_OK &&
            (line = stp_next_line(&s, text + len, &n)) != NULL) {
-        r.line++;
-        status = text_read_line(&r, line, n);
+        r->line++;
+        status = text_read_line(r, line, n);
     }
-    STP_THEN(status, text_end_run(&r));
-    free(r.hosts);
-    *names_arms_ret = r.names_arms;
-    if (status == STP_OK && data->n_rows == 0)
-        status = stp_fail_at(err, STP_ERR_SYNTAX, r.line, 0,
-                             "no rows, expected what nccl-tests print");
-    return status;
-}
-
-/* The same, of JSON: errors in its text are of results. */
-static enum stp_status text_read_json(const char *json, size_t json_len,
-                                      int coll, struct stp_dataset *data,
-                                      struct stp_nccl_settings *settings_ret,
-                                      struct stp_error *err)
-{
-    const struct stp_nccl_log log = {.n_ran = 0};
-    struct stp_error reason = {.line = 0};
-    unsigned n_lines = 0, n_rows;
-    char *text;
-    size_t len;
-    enum stp_status status;
-
-    STP_TRY(stp_nccl_json_to_text(json, json_len, &text, &len, &n_rows,
-                                  settings_ret, err));
-    status = text_read_rest(text, len, coll, &log, data,
-                            &settings_ret->names_arms, &reason);
-    for (size_t i = 0; i < len; i++)
-        n_lines += text[i] == '\n';
-    free(text);
-    if (status == STP_OK)
-        return STP_OK;
-    if (reason.line > n_lines - n_rows)
-        return stp_fail(err, status, "results[%u]: %s",
-                        reason.line - (n_lines - n_rows) - 1, reason.text);
-    return stp_fail(err, status, "%s", reason.text);
-}
-
-static enum stp_status text_read_text(const char *text, size_t len, int coll,
-                                      struct stp_dataset *data,
-                                      struct stp_nccl_settings *settings_ret,
-                                      struct stp_error *err)
-{
-    struct stp_nccl_log log;
-    char *rest;
-    size_t rest_len;
-    enum stp_status status;
-
-    STP_TRY(stp_nccl_log_take(text, len, &rest, &rest_len, &log, err));
-    *settings_ret = log.settings;
-    status = text_read_rest(rest, rest_len, coll, &log, data,
-                            &settings_ret->names_arms, err);
-    free(rest);
-    stp_nccl_log_free(&log);
-    return status;
+    STP_THEN(status, text_end_run(r));
+    if (status != STP_OK ||
+        (r->data->n_rows > 0 && !(r->is_json && r->cut.line > 0)))
+        return status;
+    if (r->cut.line > 0)
+        *r->err = r->cut;
+    else if (r->failure[0] != '\0')
+        stp_fail_at(r->err, STP_ERR_SYNTAX, r->failure_line, 0,
+                    "the run failed before its first row, as this line says: "
+                    "%s",
+                    r->failure);
+    else if (r->others[0] != '\0')
+        stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, 0,
+                    "no rows but of %s, expected those of all_reduce_perf, "
+                    "all_gather_perf, reduce_scatter_perf, broadcast_perf or "
+                    "reduce_perf",
+                    r->others);
+    else
+        stp_fail(r->err, STP_ERR_SYNTAX, "no rows, expected " STP_MEASURED);
+    if (r->others[0] == '\0' && r->failure[0] == '\0' && r->cut.line == 0)
+        stp_refuse_kind(text, len, STP_MEASURED, r->err);
+    return STP_ERR_SYNTAX;
 }
 
 enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
-                                   struct stp_dataset *data,
+                                   unsigned n_told, struct stp_dataset *data,
                                    struct stp_nccl_settings *settings_ret,
                                    struct stp_error *err)
 {
-    struct stp_nccl_settings settings;
-    enum stp_status status =
-        stp_nccl_json_is(text, len)
-            ? text_read_json(text, len, coll, data, &settings, err)
-            : text_read_text(text, len, coll, data, &settings, err);
+    struct stp_error reason = {.line = 0};
+    struct reader r = {.data = data,
+                       .err = &reason,
+                       .said = coll,
+                       .m = {.coll = coll, .iters = 1},
+                       .n_told = n_told,
+                       .last_bytes = UINT64_MAX,
+                       .figures = {.high = STP_NCCL_ANY_RATIO},
+                       .is_json = stp_nccl_json_is(text, len)};
+    const char *what = stp_looks_like(text, len);
+    char *converted = NULL;
+    enum stp_status status = STP_OK;
 
-    if (status != STP_OK) {
+    if (memchr(text, '\0', len < 4096 ? len : 4096) != NULL && what != NULL &&
+        strstr(STP_MEASURED, what) == NULL)
+        return stp_refuse_kind(text, len, STP_MEASURED, err);
+    if (r.is_json)
+        status = stp_nccl_json_to_text(text, len, &converted, &len,
+                                       &r.log.settings, &reason);
+    STP_THEN(status,
+             text_read_text(&r, converted != NULL ? converted : text, len));
+    if (status == STP_OK) {
+        text_say(&r);
+        r.log.settings.names_arms = r.names_arms;
+        if (settings_ret != NULL)
+            *settings_ret = r.log.settings;
+        if (data->backend[0] == '\0')
+            strcpy(data->backend, "nccl");
+    } else {
         stp_dataset_free(data);
-        return status;
+        if (converted == NULL)
+            stp_fail_at(err, status, reason.line, reason.column, "%s",
+                        reason.text);
+        else if (r.columns_line > 0 && reason.line > r.columns_line)
+            stp_fail(err, status, "results[%u]: %s",
+                     reason.line - r.columns_line - 1, reason.text);
+        else
+            stp_fail(err, status, "%s", reason.text);
     }
-    if (settings_ret != NULL)
-        *settings_ret = settings;
-    if (data->backend[0] == '\0')
-        strcpy(data->backend, "nccl");
-    return STP_OK;
+    free(converted);
+    free(r.hosts);
+    stp_nccl_log_free(&r.log);
+    return status;
 }

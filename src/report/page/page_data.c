@@ -85,7 +85,7 @@ static enum stp_status page_read_file(const char *path, int source,
         memcpy(file->run, file->mark.run, sizeof(file->run));
         return STP_OK;
     }
-    STP_TRY(stp_measurements_load_any(path, -1, &file->data, err));
+    STP_TRY(stp_measurements_load_any(path, -1, 0, &file->data, err));
     memcpy(file->run, file->data.run, sizeof(file->run));
     if (file->data.n_rows == 0)
         return stp_fail(err, STP_ERR_SYNTAX, "no measurements in it");

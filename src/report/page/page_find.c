@@ -98,7 +98,7 @@ static enum stp_status page_find_add_file(struct stp_page_found *found,
     }
     if (kind < STP_PAGE_N_SOURCES)
         return page_find_add(found, kind, path, err);
-    if (stp_measurements_load_any(path, -1, &data, &as_measurements) ==
+    if (stp_measurements_load_any(path, -1, 0, &data, &as_measurements) ==
         STP_OK) {
         const bool iterates = stp_dataset_n_iterations(&data) > 0;
 
@@ -111,8 +111,9 @@ static enum stp_status page_find_add_file(struct stp_page_found *found,
         stp_dataset_free(&data);
     } else {
         /* The error is the one of what the file's name says that it is. */
-        stp_error_string(is_measured ? &as_measurements : &as_named, path, text,
-                         sizeof(text));
+        stp_error_string(is_measured || as_named.line == 0 ? &as_measurements
+                                                           : &as_named,
+                         path, text, sizeof(text));
         return stp_fail(err, STP_ERR_SYNTAX, "%s", text);
     }
     return page_find_add(found, kind, path, err);

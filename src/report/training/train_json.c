@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analyse/overlap.h"
+#include "core/looks.h"
 #include "core/text.h"
 #include "report/file.h"
 #include "report/folder.h"
@@ -403,6 +404,8 @@ enum stp_status stp_train_read(const char *path,
 
     STP_TRY(stp_read_file(path, TRAIN_FILE_MAX, &text, &len, err));
     status = stp_train_read_json(text, len, runs_ret, err);
+    if (status == STP_ERR_SYNTAX)
+        stp_refuse_kind(text, len, "JSON that `steptune train` writes", err);
     free(text);
     return status;
 }

@@ -106,13 +106,12 @@ TEST_F(Measured, JsonOfIterationsIsWholeOrRefused)
         const char *expected;
     } cases[] = {
         {"\"layers\":\t8", "\"lagers\":\t8",
-         "measurements[0] without layers, expected a number from 1"},
+         "measurements[0]: mode overlap without layers, expected"},
         {"\"layers\":\t8", "\"layers\":\t0", "expected a number from 1"},
-        {"\"mode\":\t\"overlap\"", "\"mode\":\t\"alone\"",
-         "measurements[0] with a mode that means nothing, expected sequential, "
-         "overlap, fsdp or trace"},
+        {"\"mode\":\t\"overlap\"", "\"mode\":\t\"lone\"",
+         "measurements[0]: mode 'lone', expected alone, sequential"},
         {"\"compute_us\":\t3.5", "\"compute_us\":\tnull",
-         "measurements[1] with a compute_us"},
+         "measurements[1]: compute_us 'null'"},
     };
 
     for (const auto &c : cases) {
@@ -139,7 +138,7 @@ TEST_F(Measured, RecordedMachinesHaveIterations)
         std::string path = std::string(STP_FIXTURES "/machines/") + c.name;
         ASSERT_EQ(STP_OK,
                   stp_measurements_load_any((path + "/overlap.csv").c_str(), -1,
-                                            &data_, &err_))
+                                            0, &data_, &err_))
             << err_.text;
         EXPECT_EQ(c.n_rows, data_.n_rows);
         EXPECT_EQ(data_.n_rows, stp_dataset_n_iterations(&data_));

@@ -359,22 +359,21 @@ TEST_F(Measured, JsonThatMeansNothingIsRefusedWithItsKey)
         const char *from, *to, *expected;
     } cases[] = {
         {"\"collective\":\t\"reduce\"", "\"collective\":\t\"redcue\"",
-         "measurements[1] with a collective that means nothing, expected the "
-         "name of a collective"},
-        {"\"bytes\":\t4096,", "\"bytes\":\t-1,",
-         "measurements[0] with a bytes that means nothing"},
-        {"\"bytes\":\t4096,", "\"bytes\":\t\"4096\",",
-         "measurements[0] with a"},
+         "measurements[1]: collective 'redcue', expected the name of a "
+         "collective"},
+        {"\"bytes\":\t4096,", "\"bytes\":\t-1,", "measurements[0]: bytes '-1'"},
+        {"\"bytes\":\t4096,", "\"bytes\":\t1e17,",
+         "measurements[0]: bytes '1e+17'"},
         {"\"mean_us\":\t10.5", "\"mean_us\":\t0", "a time above 0"},
-        {"\"mean_us\":\t10.5", "\"maen_us\":\t1",
-         "measurements[0] without mean_us"},
+        {"\"bytes\":\t4096,", "\"bites\":\t1,",
+         "measurements[0]: bytes '', expected a number of bytes"},
         {"\"arm\":\t\"auto\"", "\"arm\":\t\"rnig\"",
          "an arm such as auto, auto2, plugin, ring/ll128/16 or sym"},
-        {"\"in_place\":\ttrue", "\"in_place\":\t1", "true or false"},
+        {"\"in_place\":\ttrue", "\"in_place\":\t2", "0 or 1"},
         {"\"root\":\t7", "\"root\":\t0.5", "a rank from 0"},
         {"\"source\":\t\"recorded\"", "\"source\":\t\"rcorded\"", "measured,"},
-        {"\"n_wrong\":\t12", "\"n_wrong\":\t-12", "or null"},
-        {"\"type\":\t\"u8\"", "\"type\":\t8", "measurements[1] with a type"},
+        {"\"n_wrong\":\t12", "\"n_wrong\":\t-12", "or nothing"},
+        {"\"type\":\t\"u8\"", "\"type\":\t8", "measurements[1]: type '8'"},
         {"\"measurements\"", "\"rows\"", "no measurements"},
     };
     ASSERT_EQ(STP_OK, ReadCsv(kAll));

@@ -64,7 +64,7 @@ class Reading : public Measured
     stp_status Parse(const std::string &text, int coll = -1)
     {
         stp_dataset_free(&data_);
-        return stp_nccl_text_read(text.data(), text.size(), coll, &data_,
+        return stp_nccl_text_read(text.data(), text.size(), coll, 0, &data_,
                                   nullptr, &err_);
     }
 };

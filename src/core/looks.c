@@ -1,0 +1,101 @@
+#include "core/looks.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum { HEAD = 1 << 16 }; /* bytes that are looked at */
+
+/* Kinds, the surer first.  Words begin the text behind blanks if they have a
+ * '^' before them, and are anywhere else if not. */
+static const struct {
+    const char *words[2];
+    const char *what;
+} kinds[] = {
+    {{"^\x7f"
+      "ELF"},
+     "a program or a library"},
+    {{"^\x1f\x8b"}, "a compressed file (gzip)"},
+    {{"^\x28\xb5\x2f\xfd"}, "a compressed file (zstd)"},
+    {{"^PK\x03\x04"}, "an archive (zip), as torch.save() writes"},
+    {{"^%PDF"}, "a PDF"},
+    {{"^\x89PNG"}, "an image (PNG)"},
+    {{"^SQLite format 3"}, "a database (SQLite), as nsys export writes"},
+    {{"^NVIDIA NSIGHT"}, "a profile of Nsight Systems"},
+    {{"^\x80\x02"}, "a pickle of Python, as PyTorch's flight recorder writes"},
+    {{"^\x80\x04"}, "a pickle of Python, as PyTorch's flight recorder writes"},
+    {{"^\x80\x05"}, "a pickle of Python, as PyTorch's flight recorder writes"},
+    {{"<graphs", "<graph "}, "NCCL's search graphs (NCCL_GRAPH_DUMP_FILE)"},
+    {{"<system", "<cpu"}, "NCCL's topology (NCCL_TOPO_DUMP_FILE)"},
+    {{"^<!DOCTYPE html"}, "a web page"},
+    {{"^<html"}, "a web page"},
+    {{"^<?xml"}, "XML"},
+    {{"\"traceEvents\""}, "a profiler's trace (Chrome's JSON)"},
+    {{"\"pg_config\""}, "a dump of PyTorch's flight recorder (JSON)"},
+    {{"\"coll_perf\""}, "the output of NCCL Inspector (JSON)"},
+    {{"\"schema\"", "\"nodes\""}, "an execution trace of PyTorch (JSON)"},
+    {{"\"measurements\"", "\"median_us\""}, "measurements of Steptune (JSON)"},
+    {{"\"busBw\""}, "JSON of rccl-tests"},
+    {{"^{\""}, "JSON"},
+    {{"^[{"}, "JSON"},
+    {{"^{\n"}, "JSON"},
+    {{",median_us"}, "measurements of Steptune"},
+    {{"Collective test starting:"}, "text of nccl-tests"},
+    {{"algbw", "busbw"}, "text of nccl-tests"},
+    {{"^allreduce,"}, "a policy (steptune-policy(5))"},
+    {{"\nallreduce,"}, "a policy (steptune-policy(5))"},
+    {{"\nallgather,"}, "a policy (steptune-policy(5))"},
+    {{"\nreducescatter,"}, "a policy (steptune-policy(5))"},
+    {{"\n```"}, "a page of Markdown"},
+    {{"](http"}, "a page of Markdown"},
+    {{"\n| --"}, "a page of Markdown"},
+    {{"\n|--"}, "a page of Markdown"},
+    {{" NCCL INFO "}, "a log of NCCL, which `steptune explain` answers"},
+    {{" NCCL WARN "}, "a log of NCCL, which `steptune explain` answers"},
+    {{"^NCCL INFO "}, "a log of NCCL, which `steptune explain` answers"},
+    {{"^#!"}, "a script"},
+    {{"^---\n"}, "YAML"},
+    {{"^import "}, "a script of Python"},
+    {{"Traceback (most recent call last)"},
+     "the output of a program of Python"},
+};
+
+static bool looks_has(const char *text, size_t len, const char *words)
+{
+    const bool begins = words != NULL && *words == '^';
+    const size_t n = words != NULL ? strlen(words) - begins : 0;
+
+    for (size_t i = 0; i + n <= len && (i == 0 || !begins); i++)
+        if (n == 0 || memcmp(text + i, words + begins, n) == 0)
+            return true;
+    return false;
+}
+
+const char *stp_looks_like(const char *text, size_t len)
+{
+    size_t n = len < HEAD ? len : HEAD;
+    const char *s = text;
+    size_t n_nul = 0;
+
+    for (; n > 0 && memchr(" \t\r\n", *s, 4) != NULL; n--)
+        s++;
+    if (n == 0)
+        return "an empty file";
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (looks_has(s, n, kinds[i].words[0]) &&
+            looks_has(s, n, kinds[i].words[1]))
+            return kinds[i].what;
+    for (size_t i = 0; i < n; i++)
+        n_nul += s[i] == '\0';
+    return *s != '#' && n_nul > n / 50 + 1 ? "binary data" : NULL;
+}
+
+enum stp_status stp_refuse_kind(const char *text, size_t len,
+                                const char *expected, struct stp_error *err)
+{
+    const char *what = stp_looks_like(text, len);
+
+    if (what == NULL || strstr(expected, what) != NULL)
+        return STP_ERR_SYNTAX;
+    return stp_fail(err, STP_ERR_SYNTAX, "this looks like %s, expected %s",
+                    what, expected);
+}

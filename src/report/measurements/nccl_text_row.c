@@ -1,0 +1,190 @@
+/* nccl_text_row.c - rows of nccl-tests, by the line that names their columns */
+#include "report/measurements/nccl_text_row.h"
+
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/dtype.h"
+#include "core/policy/policy.h"
+
+/* Bytes of what separates words here; 0 for one of a word. */
+static size_t text_measure_gap(const char *s, size_t len,
+                               const struct stp_field *prefix)
+{
+    size_t n = 2;
+
+    if (memchr(" \t,\"", *s, 4) != NULL)
+        return 1;
+    if (prefix != NULL && prefix->len > 0 && prefix->len <= len &&
+        memcmp(s, prefix->s, prefix->len) == 0)
+        return prefix->len;
+    if (len < 3 || s[0] != '\x1b' || s[1] != '[')
+        return 0;
+    while (n < len && (s[n] == ';' || (s[n] >= '0' && s[n] <= '9')))
+        n++;
+    return n < len && (s[n] == 'm' || s[n] == 'K') ? n + 1 : 0; /* a colour */
+}
+
+size_t stp_nccl_split(const char *line, size_t len,
+                      const struct stp_field *prefix, struct stp_field *words)
+{
+    size_t n = 0, end, gap;
+
+    for (size_t i = 0; i < len && n < STP_NCCL_WORDS; i = end + gap) {
+        gap = 1;
+        for (end = i; end < len && (gap = text_measure_gap(
+                                        line + end, len - end, prefix)) == 0;)
+            end++;
+        if (end > i)
+            words[n++] = (struct stp_field){line + i, end - i, (unsigned)i + 1};
+    }
+    return n;
+}
+
+/* A result that is no number is as far from right as can be. */
+static bool text_read_error(const struct stp_field *f, void *place)
+{
+    double *error = &((struct stp_nccl_place *)place)->error;
+
+    if (stp_parse_double(f->s, f->len, error))
+        return true;
+    *error = stp_field_is(f, "N/A") ? -1 : (double)INFINITY;
+    return isfinite(*error) || stp_field_is(f, "nan") ||
+           stp_field_is(f, "-nan") || stp_field_is(f, "inf");
+}
+
+#define ROW(member)   STP_CSV_INTO(stp_nccl_row, member)
+#define PLACE(member) STP_CSV_INTO(stp_nccl_place, member)
+#define COUNT(member)                                                          \
+    .kind = STP_CSV_WHOLE, ROW(member), .min = 1, .max = UINT16_MAX
+#define TIME                                                                   \
+    "a time above 0 out of place and one in place", .kind = STP_CSV_POSITIVE,  \
+                                                    PLACE(us), .none = "N/A"
+#define ITERATION "a time above 0", .kind = STP_CSV_POSITIVE, .none = "N/A"
+#define BANDWIDTH                                                              \
+    "a number of GB/s, or N/A", .kind = STP_CSV_FROM_0, .none = "N/A",         \
+                                .none_value = -1
+
+// clang-format off
+static const struct stp_csv_column known_columns[] = {
+    {"size", "a number of bytes", .kind = STP_CSV_WHOLE, ROW(n_bytes),
+     .max = UINT64_MAX},
+    {"count", "a number of elements", .kind = STP_CSV_WHOLE, ROW(count),
+     .max = UINT64_MAX},
+    {"type", STP_TYPE_WORDS ", or nccl-tests' word for it",
+     .kind = STP_CSV_WORD, ROW(type), .from_name = stp_type_from_name},
+    {"redop", STP_OP_WORDS ", or none", .kind = STP_CSV_WORD, ROW(op),
+     .from_name = stp_op_from_name, .none = "none", .none_value = -1},
+    {"root", "a rank, or -1", .kind = STP_CSV_WHOLE, ROW(root),
+     .max = UINT32_MAX - 1, .none = "-1", .none_value = -1},
+    {"time", TIME},
+    {"cputime", TIME},
+    {"algbw", BANDWIDTH, PLACE(algbw)},
+    {"busbw", BANDWIDTH, PLACE(busbw)},
+    {"#wrong", "a number of elements, or N/A", .kind = STP_CSV_FROM_0,
+     PLACE(n_wrong), .none = "N/A", .none_value = -1},
+    {"error", "a number, nan, inf or N/A", .read = text_read_error,
+     .offset = offsetof(struct stp_nccl_place, error), .size = sizeof(int64_t)},
+    {"i_min", ITERATION, PLACE(min_us)},
+    {"i_p50", ITERATION, PLACE(median_us)}, /* out of JSON */
+    {"i_p95", ITERATION, PLACE(p95_us)},    /* likewise */
+    {"i_p99", ITERATION, PLACE(p99_us)},
+    {"algo", "a word", .kind = STP_CSV_FIELD, ROW(algo)},
+    {"proto", "a word", .kind = STP_CSV_FIELD, ROW(proto)},
+    {"nchannels", "0 to 64", .kind = STP_CSV_WHOLE, ROW(n_channels),
+     .max = STP_MAX_CHANNELS, .none = "N/A"},
+    /* RCCL's tables */
+    {"collective", "a collective", .kind = STP_CSV_FIELD, ROW(test)},
+    {"name", "a collective", .kind = STP_CSV_FIELD, ROW(test)},
+    {"ranks", "a number of processes", COUNT(n_procs)},
+    {"gpusperrank", "a number of GPUs", COUNT(n_gpus)},
+    {"gpus", "a number of GPUs", COUNT(n_gpus)},
+    {"inplace", "0 or 1", .kind = STP_CSV_FLAG, ROW(in_place)},
+    {"wrong", "a number of elements, or N/A", .kind = STP_CSV_FROM_0,
+     PLACE(n_wrong), .none = "N/A", .none_value = -1},
+};
+// clang-format on
+
+/* The column of that name, in any case; NULL: not known. */
+static const struct stp_csv_column *text_find_column(const struct stp_field *f)
+{
+    const size_t n = sizeof(known_columns) / sizeof(known_columns[0]);
+
+    for (size_t i = 0; i < n; i++)
+        if (strlen(known_columns[i].name) == f->len &&
+            strncasecmp(known_columns[i].name, f->s, f->len) == 0)
+            return &known_columns[i];
+    return NULL;
+}
+
+bool stp_nccl_columns_name(const struct stp_field *words, size_t n,
+                           bool first_in_place,
+                           struct stp_nccl_columns *columns)
+{
+    static const struct stp_csv_column skipped = {.name = "",
+                                                  .kind = STP_CSV_SKIP};
+    static const char usual[] = "size count type redop root time algbw busbw "
+                                "#wrong time algbw busbw #wrong";
+    struct stp_field usual_words[STP_NCCL_WORDS];
+    struct stp_nccl_columns found = {.n = 0};
+    unsigned n_times = 0;
+
+    if (n == 0) {
+        n = stp_nccl_split(usual, sizeof(usual) - 1, NULL, usual_words);
+        words = usual_words;
+    }
+    for (size_t i = 0; i < n && found.n + 1 < STP_NCCL_WORDS; i++) {
+        const struct stp_csv_column *c = text_find_column(&words[i]);
+
+        /* RCCL's tests write the number of nodes, and do not name it. */
+        if (stp_field_is(&words[i], "ranks") && i > 0 &&
+            stp_field_is(&words[i - 1], "collective"))
+            found.of[found.n++] = &skipped;
+        n_times += c != NULL && c->kind == STP_CSV_POSITIVE &&
+                   c->offset == offsetof(struct stp_nccl_place, us);
+        found.of[found.n] = c != NULL ? c : &skipped;
+        found.half = n_times < 2 ? found.n + 1 : found.half;
+        found.in_place[found.n++] = n_times + first_in_place >= 2;
+        if (stp_field_is(&words[i], "type"))
+            found.least = found.n;
+    }
+    if (n_times == 0 || n_times > 2)
+        return false;
+    *columns = found;
+    return true;
+}
+
+size_t stp_nccl_columns_take(const struct stp_nccl_columns *columns,
+                             struct stp_nccl_row *row, size_t *n_read,
+                             const struct stp_field *words, size_t n)
+{
+    size_t w = 0;
+    uint64_t root;
+
+    for (; *n_read < columns->n && w < n; ++*n_read) {
+        const struct stp_csv_column *c = columns->of[*n_read];
+        const bool is_of_place = c->kind >= STP_CSV_NUMBER || c->read != NULL;
+        void *into = is_of_place
+                         ? (void *)&row->places[columns->in_place[*n_read]]
+                         : (void *)row;
+        struct stp_field word = words[w];
+
+        /* Until 2.18 the redop of collectives that reduce nothing is blank: the
+         * root stands where the operation would. */
+        if (strcmp(c->name, "redop") == 0 &&
+            (stp_field_is(&word, "-1") ||
+             stp_parse_u64(word.s, word.len, &root)))
+            continue;
+        if (!stp_csv_read_field(c, &word, into)) {
+            word.len = strspn(word.s, "-.0123456789N/A");
+            if (*n_read < 4 || word.len == 0 || word.len >= words[w].len ||
+                !stp_csv_read_field(c, &word, into))
+                break;
+            ++*n_read;
+            return w + 1;
+        }
+        w++;
+    }
+    return w;
+}
