@@ -1,16 +1,22 @@
 /* report.c - `steptune report` */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "bench/sweep.h"
 #include "cli/cli.h"
+#include "core/text.h"
+#include "mock_nccl.h"
 #include "report/file.h"
+#include "report/measurements/measurements_csv.h"
 #include "report/page/page.h"
+#include "report/results/normal.h"
 
 struct report_options {
     struct stp_arguments paths;
     const char *output;
     const char *title;
-    bool json;
+    struct stp_machine_options machine;
 };
 
 #define AT(member) offsetof(struct report_options, member)
@@ -20,7 +26,10 @@ static const struct stp_option report_table[] = {
      .path = STP_PATH_WRITE, .help = "File of the page"},
     {"title", 0, "TEXT", stp_option_text, AT(title),
      .help = "Title of the page"},
-    {"json", 0, NULL, stp_option_flag, AT(json),
+    {"on", 0, "MACHINE", stp_option_text, AT(machine.on),
+     .help = "Recorded machine with which measurements of NCCL's own choice "
+             "alone are compared, or none (default: one of the same GPUs)"},
+    {"json", 0, NULL, stp_option_flag, AT(machine.json),
      .help = "Print the figures of the summary as JSON"},
     {0},
 };
@@ -39,25 +48,153 @@ static const struct stp_command_line report_line = {
         "STEM.iterations.csv, POLICY.overlap, POLICY.memory, POLICY.stage and "
         "STEM.overlap-verify.csv are found; "
         "a folder of `steptune tune` or `steptune iterate`; or files of "
-        "measurements.\v"
+        "measurements. Of measurements of NCCL's own choice alone it says "
+        "which sizes fall out of line: with their neighbours, with a second "
+        "such file, or else with a recorded machine.\v"
         "Files of another run or of another policy are left out, or refused "
         "if they were named, and a sentence says so.  The page needs no "
         "network, and the same files give the same page.",
 };
 
+/* Finds the recorded machine of the same GPU, ranks and nodes: "" if there is
+ * none. */
+static enum stp_status report_find_machine(const struct stp_dataset *data,
+                                           char path[STP_CLI_PATH],
+                                           struct stp_error *err)
+{
+    const struct stp_measurement *first = &data->rows[0];
+    struct stp_machine_list list;
+
+    *path = '\0';
+    STP_TRY(stp_list_machines(&list, err));
+    for (size_t i = 0; i < list.n && *path == '\0'; i++) {
+        const struct mock_machine_info *info;
+        struct mock_machine *m;
+
+        if (mock_machine_load(list.paths[i], &m) != ncclSuccess)
+            continue;
+        info = mock_machine_get_info(m);
+        if (strcmp(info->gpu, data->gpu) == 0 &&
+            info->n_ranks == (int)first->n_ranks &&
+            info->n_nodes == (int)first->n_nodes && info->n_gpus == 0)
+            strcpy(path, list.paths[i]);
+        mock_machine_free(m);
+    }
+    free(list.paths);
+    return STP_OK;
+}
+
+/* Times NCCL's own choice on the machine at the sizes of the data. */
+static enum stp_status report_play(const struct stp_dataset *data,
+                                   const struct stp_machine_options *machine,
+                                   struct stp_dataset *played,
+                                   struct stp_error *err)
+{
+    static const struct stp_arms arms = {.arm = {{.kind = STP_ARM_AUTO}},
+                                         .n = 1};
+    int colls[NCCL_NUM_TUNED_FUNCS];
+    struct stp_sizes *sizes = calloc(NCCL_NUM_TUNED_FUNCS, sizeof(*sizes));
+    struct stp_sweep_plan plan = {.colls = colls,
+                                  .sizes = sizes,
+                                  .arms = &arms,
+                                  .rounds = 1,
+                                  .iters = 4,
+                                  .type = data->rows[0].type,
+                                  .op = data->rows[0].op,
+                                  .auto_places = STP_OUT_OF_PLACE,
+                                  .arm_places = STP_OUT_OF_PLACE};
+    struct stp_open_options open = {.machine = machine};
+    struct stp_device device;
+    enum stp_status status = sizes != NULL ? STP_OK : stp_nomem(err);
+
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && status == STP_OK; c++) {
+        for (size_t i = 0; i < data->n_rows && status == STP_OK; i++)
+            if (data->rows[i].coll == c) {
+                status = stp_sizes_add(&sizes[plan.n_colls],
+                                       data->rows[i].n_bytes, 1, err);
+                if (data->rows[i].n_bytes > open.max_bytes)
+                    open.max_bytes = data->rows[i].n_bytes;
+            }
+        if (status == STP_OK && sizes[plan.n_colls].n > 0)
+            colls[plan.n_colls++] = c;
+    }
+    STP_THEN(status, stp_open(&open, &device, err));
+    if (status == STP_OK) {
+        status = stp_sweep_run(&device, &plan, NULL, NULL, played, err);
+        stp_device_close(&device);
+    }
+    free(sizes);
+    return status;
+}
+
+/* Says what of measurements of NCCL's own choice alone falls out of line. */
+static enum stp_status report_normal(const struct report_options *o,
+                                     const struct stp_dataset *data,
+                                     struct stp_dataset *other,
+                                     struct stp_error *err)
+{
+    struct stp_machine_options machine = o->machine;
+    struct stp_normal normal = {.data = data};
+    char path[STP_CLI_PATH] = "";
+    enum stp_status status = STP_OK;
+
+    if (other->n_rows > 0) {
+        normal.other = other;
+        normal.other_name = stp_base_name(o->paths.v[1]);
+        return stp_print_normal(&normal, machine.json, stdout, err);
+    }
+    if (machine.on == NULL)
+        status = report_find_machine(data, path, err);
+    else if (strcmp(machine.on, "none") != 0)
+        status = stp_find_machine(machine.on, path, err);
+    if (status == STP_OK && *path != '\0') {
+        machine.on = path;
+        status = report_play(data, &machine, other, err);
+        normal.other = other;
+        normal.other_name = stp_machine_name(path);
+    }
+    STP_THEN(status, stp_print_normal(&normal, machine.json, stdout, err));
+    return status;
+}
+
+/* Whether one file, or two, have measurements of NCCL's own choice alone, which
+ * are read then. */
+static bool report_is_normal(const struct report_options *o,
+                             struct stp_dataset data[2])
+{
+    bool is_alone = o->paths.n <= 2;
+
+    for (int i = 0; i < o->paths.n && is_alone; i++)
+        is_alone = stp_measurements_load_any(o->paths.v[i], -1, 0, &data[i],
+                                             NULL) == STP_OK &&
+                   stp_is_auto_alone(&data[i]);
+    return is_alone;
+}
+
 int stp_cmd_report(int argc, char **argv)
 {
+    struct stp_dataset data[2] = {{0}, {0}};
+
     struct report_options o = {0};
     struct stp_page_found *found = malloc(sizeof(*found));
-    bool auto_is_wrong = false;
+    bool auto_is_wrong = false, is_normal;
     struct stp_error err;
     enum stp_status status;
 
     if (found == NULL)
         return stp_complain("out of memory");
     stp_options_read(&report_line, argc, argv, &o);
-    status = stp_page_find((const char *const *)o.paths.v, (size_t)o.paths.n,
-                           found, &err);
+    status = STP_OK;
+    is_normal = report_is_normal(&o, data);
+    if (is_normal) {
+        stp_report_wrong(&data[0], false);
+        status = report_normal(&o, &data[0], &data[1], &err);
+        o.paths.n = 1; /* of which the page is */
+    }
+    stp_dataset_free(&data[0]);
+    stp_dataset_free(&data[1]);
+    STP_THEN(status, stp_page_find((const char *const *)o.paths.v,
+                                   (size_t)o.paths.n, found, &err));
     found->sources.title = o.title;
     /* the measurements that lie beside a policy are no options or arguments */
     for (int i = 0; i < STP_PAGE_N_SOURCES && status == STP_OK; i++)
@@ -67,12 +204,13 @@ int stp_cmd_report(int argc, char **argv)
                               "-o '%.160s' is a file that is read, expected "
                               "another one to write",
                               o.output);
-    STP_THEN(status, stp_page_save(&found->sources, o.output, o.json, stdout,
-                                   &auto_is_wrong, &err));
+    STP_THEN(status,
+             stp_page_save(&found->sources, o.output, o.machine.json,
+                           is_normal ? NULL : stdout, &auto_is_wrong, &err));
     free(found);
     if (status != STP_OK)
         return stp_complain_error(NULL, &err);
-    if (!o.json)
+    if (!o.machine.json)
         printf("Wrote %s.\n", o.output);
     return auto_is_wrong ? STP_EXIT_FAILED : STP_EXIT_OK;
 }
