@@ -7,6 +7,7 @@
 
 extern "C" {
 #include "report/jobs/job_runs_csv.h"
+#include "report/json.h"
 #include "report/logs/job_log_machine.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/measurements/nccl_text.h"
@@ -74,6 +75,21 @@ std::string MeasurementsJson(std::string_view bytes)
         &data, err);
 }
 
+// The rows of the text, "" if it is refused, with lines of others put in.
+std::string RowsOf(std::string_view bytes, const char *foreign)
+{
+    std::string text, rows;
+    stp_dataset data{};
+
+    for (const char c : bytes)
+        (text += c) += c == '\n' ? foreign : "";
+    if (stp_nccl_text_read(text.data(), text.size(), -1, 0, &data, nullptr,
+                           nullptr) == STP_OK)
+        rows = Written(data);
+    stp_dataset_free(&data);
+    return rows;
+}
+
 // Text or JSON; also as a file of an arm that is named.
 std::string NcclTests(std::string_view bytes)
 {
@@ -135,6 +151,10 @@ std::string NcclLog(std::string_view bytes)
         stp_log_write_graphs(&log, shape, (Folder() + "/graphs.xml").c_str(),
                              &err);
     stp_job_log_free(&log);
+    if (!stp_json_looks(bytes.data(), bytes.size()) &&
+        bytes.find('\0') == std::string_view::npos &&
+        RowsOf(bytes, "") != RowsOf(bytes, "srun: job 12 queued\n"))
+        fault += "lines of others change rows";
     return fault;
 }
 

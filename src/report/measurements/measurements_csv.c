@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* memmem() */
 #include "report/measurements/measurements_csv.h"
 
 #include <stdio.h>
@@ -221,6 +222,7 @@ enum stp_status stp_measurements_read(const char *text, size_t len,
 
 bool stp_nccl_text_is(const char *text, size_t len)
 {
+    static const char measurements[] = "\"measurements\"";
     static const char *const columns[] = {"bytes", "median_us", "setting",
                                           "size_bytes"};
     unsigned line;
@@ -229,7 +231,7 @@ bool stp_nccl_text_is(const char *text, size_t len)
         if (stp_csv_has_column(text, len, columns[i], &line))
             return false;
     return stp_nccl_json_is(text, len) || !stp_json_looks(text, len) ||
-           strstr(text, "\"measurements\"") == NULL;
+           memmem(text, len, measurements, strlen(measurements)) == NULL;
 }
 
 enum stp_status stp_measurements_load_any(const char *path, int coll,

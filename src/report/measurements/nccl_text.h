@@ -158,8 +158,8 @@ enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
                                    struct stp_nccl_settings *settings_ret,
                                    struct stp_error *err);
 
-/* Whether the text, with a NUL behind it, is for stp_nccl_text_read(), and
- * neither a table nor JSON of ours. */
+/* Whether the text is for stp_nccl_text_read(), and neither a table nor JSON of
+ * ours. */
 bool stp_nccl_text_is(const char *text, size_t len);
 
 /* Whether the text looks like the JSON of nccl-tests: of NVIDIA's -J FILE an

@@ -151,6 +151,7 @@ bool stp_nccl_columns_name(const struct stp_field *words, size_t n,
     }
     if (n_times == 0 || n_times > 2)
         return false;
+    found.least = found.least > 2 ? found.least : found.n;
     *columns = found;
     return true;
 }
