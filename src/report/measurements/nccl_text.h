@@ -125,31 +125,27 @@ stp_nccl_text_collapse(const struct stp_dataset *data,
 /* After "# ", before a source's name; ours only. */
 #define STP_NCCL_TEXT_SOURCE "Source: "
 
-/* Reads the 'len' bytes at 'text' into *data, which is empty: output of all
- * versions of all_reduce_perf, all_gather_perf, reduce_scatter_perf,
- * broadcast_perf and reduce_perf, of NCCL's or RCCL's tests, several runs one
- * after the other, or of the writer; or the JSON of one run (see below).  Any
- * text may stand before, between and behind what is read: launchers' prefixes,
- * other programs, other tests; data->said says what was left out, what was cut,
- * and that a run failed.  Times are measured, but in text of the writer what it
- * says, and modelled where it does not say.  Every pass over the sizes is a
- * round; the median is the mean, and percentiles and the least are not known,
- * where the text says no more.  The log of NCCL (nccl_log.h) and columns of
- * RCCL's tests say which pairs ran; rows of 0 bytes are skipped, and so is text
- * between the end of a run and the columns of the next.  Errors above those
- * that nccl-tests allow are a wrong element, and so is each row of a run that
- * failed and does not say where.
+/* Reads the 'len' bytes at 'text' into *data, which is empty: output of any
+ * version of the five tests, of NCCL's or RCCL's, as text, CSV or JSON, several
+ * runs one after the other, or of the writer.  Any text may stand before,
+ * between and behind what is read: data->said says what was left out or cut,
+ * which runs failed, and what the text does not say.  Times are measured, but
+ * in text of the writer what it says, else modelled.  Every pass over the sizes
+ * is a round; the median is the mean, and percentiles are not known, where the
+ * text says no more.  The log of NCCL (nccl_log.h) and RCCL's columns say which
+ * pairs ran; rows of 0 bytes are skipped, and so are tables behind a run.
+ * Errors above those that nccl-tests allow are a wrong element, and so is each
+ * row of a run that failed and does not say where.
  *
  * Nodes are NCCL's if it logs them, else hosts.  Of a list of ranks that was
  * cut, the ranks are 'n_ranks', unless that is 0, or those of NCCL's log, or as
- * many as the highest number tells; without a list they are the one number
- * with which all bandwidths agree.  Ranks that are fewer than bandwidths tell
- * are refused.  The first bandwidth or count that contradicts size, time and
- * ranks is data->doubt.
+ * many as the highest number tells; without a list they are the one number with
+ * which all bandwidths agree.  A contradiction of these is refused; the first
+ * bandwidth or count that contradicts size and time is data->doubt.
  *
- * 'coll' is the collective (ncclFunc_t) of text that does not say it, as before
- * version 2.17; -1 if unknown.  *settings_ret, unless NULL, is how NCCL was set
- * up, as far as the log or the JSON says.
+ * 'coll' is the collective (ncclFunc_t) of text that does not say it; -1 for
+ * what redop, root, count and bandwidths tell.  *settings_ret, unless NULL, is
+ * how NCCL was set up, as far as the log or the JSON says.
  *
  * STP_ERR_SYNTAX with line and column, or STP_ERR_NOMEM; *data is empty then.
  */

@@ -8,15 +8,6 @@
 #include "report/measurements/measurements_csv.h"
 #include "report/measurements/nccl_text.h"
 
-/* The algorithm, protocol and channels that all rows share. */
-struct ran {
-    bool is_known; /* of every row */
-    bool one_algo;
-    bool one_proto;
-    int algo; /* of the first row */
-    int proto;
-};
-
 static enum stp_status arm_refuse(struct stp_error *err, const char *why)
 {
     return stp_fail(err, STP_ERR_RANGE,
@@ -42,38 +33,37 @@ static enum stp_status arm_find(const struct stp_dataset *data,
                                 const struct stp_nccl_settings *settings,
                                 struct stp_arm *arm_ret, struct stp_error *err)
 {
-    struct stp_arm arm = {.kind = STP_ARM_FORCED};
-    struct ran ran = {true, true, true, data->rows[0].ran_algo,
-                      data->rows[0].ran_proto};
+    const int algo = data->rows[0].ran_algo, proto = data->rows[0].ran_proto;
+    bool is_known = true, one_algo = true, one_proto = true;
 
     for (size_t i = 0; i < data->n_rows; i++) {
         const struct stp_measurement *m = &data->rows[i];
 
-        ran.is_known &= m->ran_algo >= 0 && m->ran_proto >= 0;
-        ran.one_algo &= m->ran_algo == ran.algo;
-        ran.one_proto &= m->ran_proto == ran.proto;
+        is_known &= m->ran_algo >= 0 && m->ran_proto >= 0;
+        one_algo &= m->ran_algo == algo;
+        one_proto &= m->ran_proto == proto;
     }
-
-    if (!arm_read_setting(settings->algo, stp_algo_from_name, &arm.algo) ||
-        !arm_read_setting(settings->proto, stp_proto_from_name, &arm.proto))
+    *arm_ret = (struct stp_arm){.kind = STP_ARM_FORCED};
+    if (!arm_read_setting(settings->algo, stp_algo_from_name, &arm_ret->algo) ||
+        !arm_read_setting(settings->proto, stp_proto_from_name,
+                          &arm_ret->proto))
         return arm_refuse(err, "NCCL_ALGO or NCCL_PROTO was a list");
-    if (arm.algo == STP_ANY && arm.proto == STP_ANY) {
-        if (!ran.is_known)
-            return arm_refuse(err, "NCCL did not log what it ran at every "
-                                   "size (NCCL_DEBUG=INFO "
-                                   "NCCL_DEBUG_SUBSYS=TUNING,ENV)");
-        if (ran.one_algo && ran.one_proto)
-            arm = (struct stp_arm){
-                .kind = STP_ARM_FORCED, .algo = ran.algo, .proto = ran.proto};
-        else if (ran.one_algo || ran.one_proto || settings->has_tuner)
-            return arm_refuse(err, settings->has_tuner
-                                       ? "a tuner plugin chose"
-                                       : "NCCL may have chosen by itself, or "
-                                         "NCCL_ALGO or NCCL_PROTO were set");
-        else
-            arm = (struct stp_arm){.kind = STP_ARM_AUTO};
-    }
-    *arm_ret = arm;
+    if (arm_ret->algo != STP_ANY || arm_ret->proto != STP_ANY)
+        return STP_OK;
+    if (!is_known)
+        return arm_refuse(err,
+                          "NCCL did not log what it ran at every size "
+                          "(NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING,ENV)");
+    if (one_algo && one_proto)
+        *arm_ret = (struct stp_arm){
+            .kind = STP_ARM_FORCED, .algo = algo, .proto = proto};
+    else if (settings->has_tuner)
+        return arm_refuse(err, "a tuner plugin chose");
+    else if (one_algo || one_proto)
+        return arm_refuse(err, "NCCL may have chosen by itself, or NCCL_ALGO "
+                               "or NCCL_PROTO were set");
+    else
+        *arm_ret = (struct stp_arm){.kind = STP_ARM_AUTO};
     return STP_OK;
 }
 

@@ -46,9 +46,10 @@ struct reader {
 
     struct stp_field prefix; /* of a launcher; "": none */
     struct stp_nccl_columns columns;
-    bool first_in_place;     /* the next columns begin in place */
-    struct stp_nccl_row row; /* the row that was begun */
-    size_t n_read;           /* columns of it; 0: none */
+    bool first_in_place;      /* the next columns begin in place */
+    struct stp_nccl_row row;  /* the row that was begun */
+    size_t n_read;            /* columns of it; 0: none */
+    struct stp_nccl_row last; /* that was read */
 
     struct stp_error cut; /* the first row that could not be read; line 0: none
                            */
@@ -118,7 +119,7 @@ static enum stp_status text_end_rows(struct reader *r,
 {
     struct stp_nccl_figures *f = &r->figures;
     const int coll =
-        m->coll >= 0 ? m->coll : stp_nccl_figures_test(f, &r->row, m->n_ranks);
+        m->coll >= 0 ? m->coll : stp_nccl_figures_test(f, &r->last, m->n_ranks);
     double least, most;
     unsigned n;
 
@@ -131,7 +132,7 @@ static enum stp_status text_end_rows(struct reader *r,
             "%.4g, "
             "ranks %u), expected \"# Collective test starting\", or "
             "--collective",
-            r->row.op < 0 ? "no operation" : stp_op_name(r->row.op),
+            r->last.op < 0 ? "no operation" : stp_op_name(r->last.op),
             (f->low + f->high) / 2, n);
     if (coll < 0) {
         text_add_other(r, &(struct stp_field){"a test without a name", 21, 0});
@@ -574,6 +575,7 @@ static enum stp_status text_add_row(struct reader *r)
     enum stp_status status;
 
     r->n_read = 0;
+    r->last = r->row;
     if (row->test.len > 0 && coll < 0) {
         text_add_other(r, &row->test);
         return STP_OK;

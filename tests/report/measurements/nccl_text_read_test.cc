@@ -285,6 +285,9 @@ TEST_F(Read, ForeignTextChangesNoRow)
         "(head, rank=0, pid=8) [1,0]<stdout>:",
         "[2026-01-02 03:04:05] [1,15]<stdout>:",
         "pod-0 launcher ",
+        "> ",
+        "\x1b[1;32m",
+        "        ",
         "| "};
     static const char *const kForeign[] = {
         "h:1:2 [0] NCCL INFO Connected all rings",
@@ -303,6 +306,9 @@ TEST_F(Read, ForeignTextChangesNoRow)
         "rank 0 size 5 count 7",
         "1048576 bytes of float",
         "\x1b[2Jx",
+        "1024 tokens float per second 12.5 3.5 4.5",
+        "step 100 1.5 2.5 3.5 0",
+        "libfabric:123:ofi_hook_perf:core: `alltoall_perf` is a test",
         "RCCL version : 2.27.7-dev:12",
         "# Avg bus bandwidth    : 50"};
     const std::vector<std::string> lines = {
@@ -329,11 +335,17 @@ TEST_F(Read, ForeignTextChangesNoRow)
                 text += (random() % 2 ? prefix : "") +
                         kForeign[random() % std::size(kForeign)] + "\n";
             const size_t blank = line.find("  ", line.size() / 2);
-            if (line[0] == ' ' && random() % 3 == 0) // NCCL logs within it
+            const unsigned how = line[0] == ' ' ? random() % 4 : 3;
+            if (how == 0) // NCCL logs within it
                 text += prefix + line.substr(0, blank) + kForeign[0] + "\n" +
                         (random() % 2 ? prefix : "") + line.substr(blank);
+            else if (how == 1 && prefix.find(">:") != std::string::npos)
+                text += prefix + line.substr(0, blank) + prefix +
+                        line.substr(blank); // mpirun tags each write
             else
                 text += (random() % 9 ? prefix : "") + line;
+            if (random() % 4 == 0)
+                text.insert(text.size() - 1, random() % 2 ? "\r" : "\x1b[0m");
         }
         SCOPED_TRACE(text);
         ASSERT_EQ(rows, Rows(text, -1));
@@ -355,6 +367,61 @@ TEST_F(Read, SaysWhatIsNoResult)
                  "columns; not read: alltoall_perf; the run failed, as line 9 "
                  "says: a: Test NCCL failure x.cu:12 'y'",
                  data_.said);
+}
+
+// Tests before 2.17 do not say which they are; figures of them do, or the test
+// that nobody can tell is asked for.
+TEST_F(Read, FiguresTellTheTest)
+{
+    static const struct {
+        const char *redop, *root;
+        double factor; // of (n - 1) / n, but from 10 on of 1
+        bool is_split, checks_in_place;
+        int coll; // -1: not read
+    } kTests[] = {
+        {"sum", "-1", 2, false, true, ncclFuncAllReduce},
+        {"sum", "-1", 1, true, true, ncclFuncReduceScatter},
+        {"none", "-1", 1, true, true, ncclFuncAllGather},
+        {"none", "0", 10, false, true, ncclFuncBroadcast},
+        {"sum", "0", 10, false, true, ncclFuncReduce},
+        {"none", "-1", 1, true, false, -1}, // all-to-all
+        {"none", "0", 1, true, true, -1},   // scatter
+    };
+    std::mt19937 random(11);
+
+    for (int run = 0; run < 400; run++) {
+        const auto &t = kTests[run % std::size(kTests)];
+        const unsigned n = 2 + random() % 40;
+        std::string text = OPTIONS;
+        for (unsigned r = 0; r < n; r++)
+            text +=
+                "# Rank " + std::to_string(r) + " Pid 1 on a device 0 [0] A\n";
+        text += COLUMNS;
+        for (int i = 0; i < 4; i++) {
+            const double bytes = double(n << 20) * (1 << i);
+            const double us = 500 + random() % 1000, gbps = bytes / us / 1e3;
+            const double busbw =
+                gbps * (t.factor >= 10 ? 1 : t.factor * (n - 1) / n);
+            char row[300];
+            std::snprintf(row, sizeof(row),
+                          "%.0f %.0f float %s %s %.1f %.2f %.2f 0 %.1f %.2f "
+                          "%.2f %s\n",
+                          bytes, bytes / 4 / (t.is_split ? n : 1), t.redop,
+                          t.root, us, gbps, busbw, us, gbps, busbw,
+                          t.checks_in_place ? "0" : "N/A");
+            text += row;
+        }
+        SCOPED_TRACE(text.substr(text.find("redop")));
+        if (t.coll < 0) {
+            EXPECT_EQ(STP_ERR_SYNTAX, Parse(text, -1));
+            EXPECT_THAT(err_.text, HasSubstr("a test without a name"));
+        } else {
+            ASSERT_EQ(STP_OK, Parse(text, -1)) << err_.text;
+            EXPECT_EQ(t.coll, data_.rows[0].coll);
+            EXPECT_EQ(n, data_.rows[0].n_ranks);
+            EXPECT_THAT(data_.said, HasSubstr("names no test"));
+        }
+    }
 }
 
 // RCCL's tests have what ran behind the usual columns, and may have one place.
@@ -393,7 +460,7 @@ TEST_F(Read, TablesOfRcclTestsAreRead)
             cycle, test, bytes, in_place);
         return std::string(text);
     };
-    std::string want = ", , ", csv = head, json = "[\n", lines, old;
+    std::string want = ", , ", csv = head, json = "[\n", lines;
 
     for (int i = 0; i < 8; i++) {
         const int cycle = i / 4, bytes = 1024 << i / 2 % 2;
@@ -407,10 +474,6 @@ TEST_F(Read, TablesOfRcclTestsAreRead)
                 (i < 7 ? ",\n" : "\n]\n");
         lines += cell(cycle, "AllReduce", bytes, i % 2, true) + "\n";
     }
-    old = csv; // without a column of cycles
-    for (size_t at = old.find("numCycle,"); at != std::string::npos;
-         at = old.find("\n", at + 1))
-        old.erase(at + (at > 0), at == 0 ? 9 : old.find(",", at) - at);
     for (const std::string &text : {csv, json, lines}) {
         SCOPED_TRACE(text);
         EXPECT_EQ(want, Rows(text, -1));
