@@ -178,7 +178,9 @@ size_t stp_nccl_columns_take(const struct stp_nccl_columns *columns,
              stp_parse_u64(word.s, word.len, &root)))
             continue;
         if (!stp_csv_read_field(c, &word, into)) {
-            word.len = strspn(word.s, "-.0123456789N/A");
+            for (word.len = 0; word.len < words[w].len &&
+                               memchr("-.0123456789N/A", word.s[word.len], 15);)
+                word.len++;
             if (*n_read < 4 || word.len == 0 || word.len >= words[w].len ||
                 !stp_csv_read_field(c, &word, into))
                 break;
