@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "core/text.h"
+
 enum { HEAD = 1 << 16 }; /* bytes that are looked at */
 
 /* Kinds, the surer first.  Words begin the text behind blanks if they have a
@@ -36,8 +38,8 @@ static const struct {
     {{"\"measurements\"", "\"median_us\""}, "measurements of Steptune (JSON)"},
     {{"\"busBw\""}, "JSON of rccl-tests"},
     {{"^{\""}, "JSON"},
-    {{"^[{"}, "JSON"},
     {{"^{\n"}, "JSON"},
+    {{"^[{"}, "JSON"},
     {{",median_us"}, "measurements of Steptune"},
     {{"Collective test starting:"}, "text of nccl-tests"},
     {{"algbw", "busbw"}, "text of nccl-tests"},
@@ -70,6 +72,31 @@ static bool looks_has(const char *text, size_t len, const char *words)
     return false;
 }
 
+/* Whether the first two lines that are no comments are of a table: names, and
+ * as many fields, and not a table of Steptune's. */
+static bool looks_tabular(const char *text, size_t len)
+{
+    static const char ours[] = "collective";
+    const char *s = text, *line;
+    size_t n, n_commas[2] = {0, 0};
+
+    for (int i = 0; i < 2;) {
+        line = stp_next_line(&s, text + len, &n);
+        if (line == NULL)
+            return false;
+        if (n == 0 || *line == '#')
+            continue;
+        for (size_t k = 0; k < n; k++) {
+            n_commas[i] += line[k] == ',';
+            if (i == 0 && line[k] >= '0' && line[k] <= '9')
+                return false;
+        }
+        if (i++ == 0 && looks_has(line, n, ours))
+            return false;
+    }
+    return n_commas[0] > 0 && n_commas[0] == n_commas[1];
+}
+
 const char *stp_looks_like(const char *text, size_t len)
 {
     size_t n = len < HEAD ? len : HEAD;
@@ -84,6 +111,8 @@ const char *stp_looks_like(const char *text, size_t len)
         if (looks_has(s, n, kinds[i].words[0]) &&
             looks_has(s, n, kinds[i].words[1]))
             return kinds[i].what;
+    if (looks_tabular(s, n))
+        return "a table (CSV) with other columns";
     for (size_t i = 0; i < n; i++)
         n_nul += s[i] == '\0';
     return *s != '#' && n_nul > n / 50 + 1 ? "binary data" : NULL;

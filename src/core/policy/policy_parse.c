@@ -270,7 +270,7 @@ enum stp_status stp_policy_parse(enum stp_policy_kind kind, const char *csv,
     struct parser p = {.min_fields = format->min_plain,
                        .max_fields = format->max_plain,
                        .err = err};
-    const char *line, *text = csv, *end = csv + len;
+    const char *line, *what, *text = csv, *end = csv + len;
     enum stp_status status = STP_OK;
 
     if (len > STP_MAX_FILE)
@@ -290,7 +290,9 @@ enum stp_status stp_policy_parse(enum stp_policy_kind kind, const char *csv,
         p.line++;
         status = policy_read_line(&p, line, len);
     }
-    if (status == STP_ERR_SYNTAX && p.policy->n_rules == 0)
+    what = stp_looks_like(text, (size_t)(end - text));
+    if (status == STP_ERR_SYNTAX && p.policy->n_rules == 0 && what != NULL &&
+        strstr(what, "CSV") == NULL) /* that may be one with a fault */
         stp_refuse_kind(text, (size_t)(end - text),
                         "a policy (steptune-policy(5))", err);
     if (status == STP_OK)

@@ -41,7 +41,8 @@ void stp_nccl_figures_add(struct stp_nccl_figures *f,
         &row->places[m->in_place && !row->in_place];
     const bool is_split =
         coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
-    const double digits = 0.0051 + 6e-5 * fmax(p->algbw, p->busbw);
+    const double most = fmax(p->algbw, p->busbw);
+    const double digits = most < 1000 ? 0.0051 : 6e-5 * most;
     const struct {
         const char *name;
         double said, ours; /* said < 0: not said, or not known */

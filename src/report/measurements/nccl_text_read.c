@@ -39,6 +39,7 @@ struct reader {
 
     unsigned n_told;            /* ranks that the caller says; 0: none */
     unsigned n_listed, n_group; /* ranks, and those of the first group */
+    size_t listed_at;           /* rows before the list */
     uint64_t last_rank;         /* the highest number of them */
     struct stp_field group;     /* of the first */
     struct stp_field *hosts;
@@ -129,11 +130,9 @@ static enum stp_status text_end_rows(struct reader *r,
         return stp_fail_at(
             r->err, STP_ERR_SYNTAX, r->line, 1,
             "a row without what collective it is of (%s, busbw over algbw "
-            "%.4g, "
-            "ranks %u), expected \"# Collective test starting\", or "
-            "--collective",
+            "%.4g), expected \"# Collective test starting\", or --collective",
             r->last.op < 0 ? "no operation" : stp_op_name(r->last.op),
-            (f->low + f->high) / 2, n);
+            (f->low + f->high) / 2);
     if (coll < 0) {
         text_add_other(r, &(struct stp_field){"a test without a name", 21, 0});
         r->data->n_rows -= n_rows;
@@ -160,6 +159,38 @@ static enum stp_status text_end_rows(struct reader *r,
     return STP_OK;
 }
 
+/* Refuses a table whose times are no further rounds of a table before: at half
+ * of the sizes or more they differ by more than half. */
+static enum stp_status text_compare_tables(const struct reader *r)
+{
+    const struct stp_dataset *data = r->data;
+    enum { MAX_COMPARED = 1000 }; /* rows of the tables before */
+    double worst = 1;
+    unsigned n = 0, n_differ = 0;
+
+    for (size_t i = r->begin; i < data->n_rows && !r->names_arms; i++)
+        for (size_t j = 0; j < r->begin && j < MAX_COMPARED; j++) {
+            const struct stp_measurement *a = &data->rows[j];
+            const struct stp_measurement *b = &data->rows[i];
+            const double ratio =
+                fmax(a->us.mean, b->us.mean) / fmin(a->us.mean, b->us.mean);
+
+            if (!stp_same_run(a, b) || a->n_bytes != b->n_bytes ||
+                a->in_place != b->in_place || a->type != b->type)
+                continue;
+            n++;
+            n_differ += ratio > 1.5;
+            worst = fmax(worst, ratio);
+        }
+    if (n == 0 || 2 * n_differ < n)
+        return STP_OK;
+    return stp_fail_at(r->err, STP_ERR_SYNTAX, r->columns_line, 0,
+                       "a table of the same test whose times differ from one "
+                       "before by up to %.1f times, expected rounds of one "
+                       "run: cut the file before other machines and settings",
+                       worst);
+}
+
 /* Ends a run. */
 static enum stp_status text_end_run(struct reader *r)
 {
@@ -168,6 +199,7 @@ static enum stp_status text_end_run(struct reader *r)
 
     if (status == STP_OK && n > 0)
         status = text_end_rows(r, &r->data->rows[r->begin], n);
+    STP_THEN(status, text_compare_tables(r));
     if (status == STP_OK && n > 0 && r->begin > 0)
         r->n_pooled +=
             !r->names_arms && stp_same_run(&r->data->rows[r->begin - 1],
@@ -246,15 +278,20 @@ text_read_version(struct reader *r, const struct stp_field *words, size_t n)
     return status;
 }
 
+static void text_forget_ranks(struct reader *r)
+{
+    r->n_listed = r->n_group = 0;
+    r->last_rank = 0;
+    r->n_hosts = 0;
+}
+
 /* Begins a run. */
 static enum stp_status
 text_read_options(struct reader *r, const struct stp_field *words, size_t n)
 {
     const enum stp_status status = text_end_run(r);
 
-    r->n_listed = r->n_group = 0;
-    r->last_rank = 0;
-    r->n_hosts = 0;
+    text_forget_ranks(r);
     r->first_in_place = r->ended = false;
     stp_nccl_columns_name(NULL, 0, false, &r->columns);
     r->m.iters = 1;
@@ -279,6 +316,7 @@ static enum stp_status text_read_rank(struct reader *r,
     size_t known = 0;
 
     r->n_listed++;
+    r->listed_at = data->n_rows;
     if (stp_parse_u64(words[1].s, words[1].len, &rank) && rank > r->last_rank)
         r->last_rank = rank;
     for (size_t i = 2; i + 1 < n; i++)
@@ -386,6 +424,8 @@ static enum stp_status text_read_header(struct reader *r,
     if (stp_nccl_columns_name(words, n, r->first_in_place, &r->columns)) {
         if (!r->names_arms)
             STP_TRY(text_end_run(r));
+        if (!r->names_arms && r->data->n_rows > r->listed_at)
+            text_forget_ranks(r); /* a list is of one table */
         r->ended = r->first_in_place = false;
         r->last_bytes = UINT64_MAX;
         r->columns_line = r->line;

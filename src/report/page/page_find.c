@@ -78,10 +78,15 @@ static enum stp_status page_find_add_file(struct stp_page_found *found,
     char text[STP_ERROR_TEXT];
     struct stp_policy *policy = NULL;
     struct stp_dataset data = {0};
+    struct stat info;
 
     if (access(path, R_OK) != 0)
         return stp_fail(err, STP_ERR_IO, "cannot read '%.160s': %s", path,
                         strerror(errno));
+    if (stat(path, &info) == 0 && info.st_size == 0)
+        return stp_fail(err, STP_ERR_SYNTAX,
+                        "'%.160s' is empty, expected a policy or measurements",
+                        path);
     /* The kind that the name says comes first: all have a policy without rules.
      */
     for (int k = -1; k < STP_N_POLICY_KINDS && kind == STP_PAGE_N_SOURCES;
