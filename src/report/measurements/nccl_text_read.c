@@ -164,12 +164,11 @@ static enum stp_status text_end_rows(struct reader *r,
 static enum stp_status text_compare_tables(const struct reader *r)
 {
     const struct stp_dataset *data = r->data;
-    enum { MAX_COMPARED = 1000 }; /* rows of the tables before */
     double worst = 1;
     unsigned n = 0, n_differ = 0;
 
     for (size_t i = r->begin; i < data->n_rows && !r->names_arms; i++)
-        for (size_t j = 0; j < r->begin && j < MAX_COMPARED; j++) {
+        for (size_t j = 0; j < r->begin && j < 1000; j++) {
             const struct stp_measurement *a = &data->rows[j];
             const struct stp_measurement *b = &data->rows[i];
             const double ratio =
