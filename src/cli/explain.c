@@ -378,14 +378,15 @@ static enum stp_status explain_other(struct explain *e,
 static enum stp_status explain_diff(struct explain *e)
 {
     struct stp_choices both = {.n = 2, .key = "differences"};
-    struct stp_table t = stp_table_result(e->o->machine.json);
     struct stp_explanation explained[2] = {{NULL}, {NULL}};
+    struct stp_table t;
     enum stp_status status;
 
     if (access(e->o->diff, R_OK) != 0)
         return stp_fail(e->err, STP_ERR_IO,
                         "cannot read '%.160s', expected a policy or a plugin",
                         e->o->diff);
+    t = stp_table_result(e->o->machine.json);
     snprintf(both.labels[0], sizeof(both.labels[0]), "%s",
              explain_is_ours(e) ? e->o->policy : e->o->plugin);
     snprintf(both.labels[1], sizeof(both.labels[1]), "%s", e->o->diff);

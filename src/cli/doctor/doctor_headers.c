@@ -114,15 +114,18 @@ int stp_doctor_headers(const struct stp_doctor *d, const char *folder)
     struct stp_error err;
     enum stp_status status;
     struct stat st;
-    FILE *to_text = open_memstream(&text, &len);
-    FILE *to_header = open_memstream(&header, &len);
+    FILE *to_text, *to_header;
     void *library = MAP_FAILED;
 
     if (fd >= 0 && fstat(fd, &st) == 0)
         library = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (library == MAP_FAILED || to_text == NULL || to_header == NULL)
+    if (library == MAP_FAILED)
         return stp_complain("no NCCL is found here, expected one that "
                             "`steptune doctor` names");
+    to_text = open_memstream(&text, &len);
+    to_header = open_memstream(&header, &len);
+    if (to_text == NULL || to_header == NULL)
+        return stp_complain("out of memory");
     fprintf(to_text, "NCCL %s, %s\n", d->library_version, d->library);
     fprintf(to_header,
             "/* The newest plugin interfaces that NCCL %s takes. */\n"
