@@ -787,6 +787,39 @@ struct stp_bandit_plan stp_bandit_get_plan(const struct stp_bandit *bandit)
     return plan;
 }
 
+void stp_bandit_conclude(struct stp_bandit *bandit)
+{
+    for (unsigned k = 0; k < bandit->n_keys; k++) {
+        struct stp_bandit_slot *slot = bandit->keys[k];
+
+        for (unsigned i = 1; slot != NULL && i < slot->n_arms; i++)
+            slot->is_settled |= slot->arms[i].n > 0;
+    }
+}
+
+/* Fills the state of a key by a schedule. */
+static void schedule_verdict(const struct stp_bandit *bandit,
+                             const struct stp_bandit_slot *slot,
+                             struct stp_bandit_key_state *state)
+{
+    const unsigned best = stp_bandit_find_winner(bandit, slot);
+    const struct stp_bandit_try *arm = &slot->arms[best];
+    unsigned n_left = 0;
+    double half;
+
+    for (unsigned i = 1; i < slot->n_arms; i++)
+        n_left +=
+            !slot->arms[i].is_banned && slot->arms[i].n < STP_BLOCKS_TO_WIN;
+    state->is_settled = slot->is_settled || (n_left == 0 && slot->n_calls > 0);
+    state->best = best;
+    if (best == 0)
+        return;
+    half = stp_t975(arm->n - 1) * stp_bandit_error(bandit, arm);
+    state->gain = exp(arm->mean);
+    state->gain_low = exp(arm->mean - half);
+    state->gain_high = exp(arm->mean + half);
+}
+
 /* ---- results ---- */
 
 struct stp_bandit_key_state stp_bandit_get_key(const struct stp_bandit *bandit,
@@ -803,6 +836,10 @@ struct stp_bandit_key_state stp_bandit_get_key(const struct stp_bandit *bandit,
     state.n_calls = slot->n_calls;
     if (bandit->rules.strategy == STP_STRATEGY_EPSILON) {
         epsilon_verdict(slot, &state);
+        return state;
+    }
+    if (bandit->rules.n_passes > 0) {
+        schedule_verdict(bandit, slot, &state);
         return state;
     }
     state.best = slot->incumbent;

@@ -207,7 +207,8 @@ struct stp_bandit_plan {
 struct stp_bandit_plan stp_bandit_get_plan(const struct stp_bandit *bandit);
 
 /* The schedule is through, or the job ends: each key of which an arm was tried
- * settles, with the arm that is better than all others beyond doubt. */
+ * settles, as before then each does once all of its arms were.  Nothing is in
+ * force: the best arm is the one that has won over NCCL's own choice so far. */
 void stp_bandit_conclude(struct stp_bandit *bandit);
 
 /* ---- results ---- */

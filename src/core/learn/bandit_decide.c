@@ -269,49 +269,39 @@ static void decide_eliminate(const struct stp_bandit *b,
     }
 }
 
-/* Makes the leader, if it has won, the incumbent, over which all gains are
- * measured from now on. */
-static bool decide_promote(struct stp_bandit *bandit,
-                           struct stp_bandit_slot *slot)
+unsigned stp_bandit_find_winner(const struct stp_bandit *bandit,
+                                const struct stp_bandit_slot *slot)
 {
     const unsigned leader = decide_find_leader(slot);
-    const struct stp_bandit_try won = slot->arms[leader];
 
-    if (leader == 0 || won.n < STP_BLOCKS_TO_WIN ||
-        !decide_is_better(bandit, &won, z_in))
-        return false;
-    slot->incumbent_gain += won.mean;
-    slot->incumbent_var +=
-        stp_bandit_error(bandit, &won) * stp_bandit_error(bandit, &won);
-    slot->incumbent_n = won.n;
-    slot->incumbent = leader;
-    slot->promoted = ++bandit->n_promoted;
-    for (unsigned i = 0; i < slot->n_arms; i++)
-        stp_bandit_shift_gains(&slot->arms[i], won.mean);
-    return true;
-}
-
-void stp_bandit_conclude(struct stp_bandit *bandit)
-{
-    for (unsigned k = 0; k < bandit->n_keys; k++) {
-        struct stp_bandit_slot *slot = bandit->keys[k];
-
-        for (unsigned i = 1;
-             slot != NULL && !slot->is_settled && i < slot->n_arms; i++)
-            slot->is_settled = slot->arms[i].n > 0;
-        if (slot == NULL || !slot->is_settled || slot->was_settled)
-            continue;
-        slot->was_settled = true;
-        decide_promote(bandit, slot);
-    }
+    return slot->arms[leader].n >= STP_BLOCKS_TO_WIN &&
+                   decide_is_better(bandit, &slot->arms[leader], z_in)
+               ? leader
+               : 0;
 }
 
 void stp_bandit_judge(struct stp_bandit *bandit, struct stp_bandit_slot *slot,
                       uint64_t n_calls)
 {
+    unsigned leader;
+
     decide_eliminate(bandit, slot);
-    if (decide_promote(bandit, slot))
+    leader = stp_bandit_find_winner(bandit, slot);
+    if (leader != 0) {
+        /* The leader becomes the incumbent, over which all gains are measured
+         * from now on. */
+        const struct stp_bandit_try won = slot->arms[leader];
+
+        slot->incumbent_gain += won.mean;
+        slot->incumbent_var +=
+            stp_bandit_error(bandit, &won) * stp_bandit_error(bandit, &won);
+        slot->incumbent_n = won.n;
+        slot->incumbent = leader;
+        slot->promoted = ++bandit->n_promoted;
+        for (unsigned i = 0; i < slot->n_arms; i++)
+            stp_bandit_shift_gains(&slot->arms[i], won.mean);
         decide_eliminate(bandit, slot);
+    }
     if (stp_bandit_any_left(slot))
         return;
     if (slot->stage == STP_STAGE_PAIRS && bandit->rules.n_arms == 0) {

@@ -31,6 +31,10 @@ int stp_bandit_index(const struct stp_bandit_slot *slot,
 bool stp_bandit_is_left(const struct stp_bandit_slot *slot, unsigned arm);
 bool stp_bandit_any_left(const struct stp_bandit_slot *slot);
 
+/* The arm that is left and has won over the incumbent beyond doubt; 0: none. */
+unsigned stp_bandit_find_winner(const struct stp_bandit *bandit,
+                                const struct stp_bandit_slot *slot);
+
 /* Decides by what was measured: eliminates arms, promotes one that has won to
  * the incumbent, goes on to its channel counts, or settles the key. */
 void stp_bandit_judge(struct stp_bandit *bandit, struct stp_bandit_slot *slot,

@@ -34,6 +34,7 @@ struct learner_key {
     bool is_known;
     uint8_t in_force; /* arm */
     bool was_settled; /* reported so */
+    uint8_t found;    /* the arm that a schedule found, as reported */
 };
 
 struct stp_learner {
@@ -218,6 +219,13 @@ static void learner_report_results(struct stp_learner *l)
         if (!l->keys[k].is_known)
             continue;
         state = stp_bandit_get_key(l->bandit, k);
+        if (learner_is_scheduled(l) && state.is_settled &&
+            state.best != l->keys[k].found) {
+            /* it is in force from the next run on */
+            learner_report_arm(l, STP_LEARN_INCUMBENT, k, state.best, 0);
+            l->keys[k].found = (uint8_t)state.best;
+            l->keys[k].was_settled = false;
+        }
         if (state.is_settled && !l->keys[k].was_settled)
             learner_report(
                 l, (struct stp_learn_event){.kind = STP_LEARN_SETTLED,
@@ -706,12 +714,8 @@ void stp_learner_conclude(struct stp_learner *learner)
     l->is_ended = false;
     stp_bandit_conclude(l->bandit);
     for (unsigned k = 0; k < STP_BANDIT_KEYS; k++) {
-        const unsigned best = stp_bandit_get_key(l->bandit, k).best;
-
         learner_tell_bound(l, k);
-        /* it is in force from the next run on */
-        if (best != 0 && !l->keys[k].was_settled)
-            learner_report_arm(l, STP_LEARN_INCUMBENT, k, best, 0);
+        l->keys[k].was_settled = false; /* what is final is said again */
     }
     learner_report_results(l);
 }

@@ -144,8 +144,10 @@ static void online_take_event(void *user, const struct stp_learn_event *event)
     struct stp_backend *b = user;
     struct stp_learned learned;
 
-    if (event->kind == STP_LEARN_CONFIRMED || event->kind == STP_LEARN_DROPPED)
-        b->has_news = true;
+    b->has_news |=
+        event->kind == STP_LEARN_CONFIRMED ||
+        event->kind == STP_LEARN_DROPPED ||
+        (event->kind == STP_LEARN_SETTLED && b->follower->schedule != NULL);
     stp_observer_explain(b->observer, event, &learned);
     online_log_event(b, event, &learned);
     if (b->journal != NULL)

@@ -15,6 +15,7 @@ namespace
 using namespace online_plugin;
 using store_thread::StoreThread;
 using testing::Contains;
+using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
@@ -98,7 +99,8 @@ class OnlineHosts : public OnlinePlugin
              i++)
             usleep(1000);
         EXPECT_EQ(n_threads, CountIn("/proc/self/task"));
-        EXPECT_EQ(n_files, CountIn("/proc/self/fd"));
+        EXPECT_EQ(n_files + (getenv("STEPTUNE_JOURNAL") != nullptr),
+                  CountIn("/proc/self/fd"));
         EXPECT_EQ(ncclSuccess, mock_job_play(job, n_steps))
             << mock_last_error();
         EXPECT_EQ(n_requests, store_.n_requests());
@@ -147,6 +149,24 @@ TEST_F(OnlineHosts, FindInOneRunWhatTheNextApplies)
     Play(1);
     EXPECT_THAT(Ran(first_), Pair(NCCL_ALGO_TREE, NCCL_PROTO_LL));
     EXPECT_THAT(warnings_, IsEmpty());
+}
+
+// A job that is killed later leaves that.
+TEST_F(OnlineHosts, SayWhatTheyFoundOnceAllArmsWereTried)
+{
+    const fs::path base = dir_ / "base.conf";
+    std::ofstream(base) << "allreduce,0,1048576,ring,simple,-1,-1,-1\n";
+    Meet();
+    Set("STEPTUNE_WARM_START", base.string());
+    Set("STEPTUNE_ARMS", "tree/ll,ring/ll");
+    Set("STEPTUNE_THOROUGH", "1");
+    Set("STEPTUNE_JOURNAL", Journal());
+
+    Play(12000); // a second pass begins with call 9,045
+    EXPECT_THAT(LinesOf(Journal()),
+                Contains(ContainsRegex(",incumbent,7[0-9]{3},allreduce,65536,"
+                                       "81919,tree,ll,")));
+    EXPECT_EQ(2U, Count(infos_, "settled after"));
 }
 
 TEST_F(OnlineHosts, BeginWithWhatTheyFoundIfThereIsNoOtherPolicy)
