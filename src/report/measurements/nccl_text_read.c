@@ -280,8 +280,7 @@ text_read_version(struct reader *r, const struct stp_field *words, size_t n)
 static void text_forget_ranks(struct reader *r)
 {
     r->n_listed = r->n_group = 0;
-    r->last_rank = 0;
-    r->n_hosts = 0;
+    r->last_rank = r->n_hosts = 0;
 }
 
 /* Begins a run. */
@@ -725,7 +724,8 @@ static enum stp_status text_read_foreign(struct reader *r, const char *line,
 
     for (size_t i = 0; i < n && !r->is_told && r->said < 0; i++)
         if (memchr(words[i].s, '/', words[i].len) != NULL ||
-            (i + 1 < n && memchr("-\\", words[i + 1].s[0], 2) != NULL))
+            (i + 1 < n && words[i + 1].len > 0 &&
+             memchr("-\\", words[i + 1].s[0], 2) != NULL))
             STP_TRY(text_read_program(r, &words[i], false));
     while (blank < len && (line[blank] == ' ' || line[blank] == '\t'))
         blank++;
