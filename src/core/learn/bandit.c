@@ -834,14 +834,13 @@ struct stp_bandit_key_state stp_bandit_get_key(const struct stp_bandit *bandit,
     state.n_arms = slot->n_arms;
     state.running = slot->running;
     state.n_calls = slot->n_calls;
-    if (bandit->rules.strategy == STP_STRATEGY_EPSILON) {
+    if (bandit->rules.strategy == STP_STRATEGY_EPSILON)
         epsilon_verdict(slot, &state);
-        return state;
-    }
-    if (bandit->rules.n_passes > 0) {
+    else if (bandit->rules.n_passes > 0)
         schedule_verdict(bandit, slot, &state);
+    if (bandit->rules.strategy == STP_STRATEGY_EPSILON ||
+        bandit->rules.n_passes > 0)
         return state;
-    }
     state.best = slot->incumbent;
     state.is_settled = slot->is_settled || search_is_hopeless(bandit, slot);
     if (slot->incumbent != 0 && slot->incumbent_n >= 2) {
