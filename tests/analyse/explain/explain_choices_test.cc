@@ -37,8 +37,12 @@ class Overlay
     {
         for (const char *version;
              (version = mock_release_name(cases.size()));) {
-            cases.push_back({{path_.c_str(), nullptr, version, Variable}, ""});
-            cases.back().options.is_one = one;
+            cases.emplace_back();
+            stp_explain_options &options = cases.back().options;
+            options.machine_path = path_.c_str();
+            options.nccl = version;
+            options.variable = Variable;
+            options.is_one = one;
         }
         stp_error err{};
         EXPECT_EQ(STP_OK, stp_overlay_ask(cases.data(), cases.size(), coll,
