@@ -53,16 +53,11 @@ TEST(ExplainPlaces, AreShownFromEndToEnd)
             "asks_100,only=1,coll=" + std::to_string(coll) +
             ",min=" + std::to_string(place.min) +
             ",max=" + std::to_string(place.max);
-        const stp_explain_options options{
-            .machine_path = STP_FIXTURES "/machines/h200x4",
-            .plugin = STP_TEST_PLUGINS "/libnccl-tuner-planted_here.so",
-            .nccl = nullptr,
-            .variable = nullptr,
-            .only = nullptr,
-            .policy = nullptr,
-            .coll = coll,
-            .max_bytes = uint64_t{1} << 34,
-            .is_one = false};
+        stp_explain_options options{};
+        options.machine_path = STP_FIXTURES "/machines/h200x4";
+        options.plugin = STP_TEST_PLUGINS "/libnccl-tuner-planted_here.so";
+        options.coll = coll;
+        options.max_bytes = uint64_t{1} << 34;
         stp_explanation explanation{};
         stp_error err{};
         uint64_t begin = UINT64_MAX, end = 0;
