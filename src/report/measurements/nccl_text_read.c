@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/dtype.h"
+#include "analyse/bandwidth.h"
 #include "core/looks.h"
 #include "core/names.h"
 #include "core/room.h"
@@ -144,7 +144,7 @@ static enum stp_status text_end_rows(struct reader *r,
             "a run without the lines that list the ranks (# Using "
             "devices), expected them, or --ranks: busbw and algbw do not "
             "tell how many there were");
-    if (n > 1 && least > n)
+    if (n > 1 && least > n && stp_bus_factor(coll, n) < 0.999 * f->low)
         return stp_fail_at(
             r->err, STP_ERR_SYNTAX, r->line, 1,
             "%u ranks, but busbw over algbw is that of %s%.0f, expected "
