@@ -8,6 +8,7 @@
 extern "C" {
 #include "report/jobs/job_runs_csv.h"
 #include "report/json.h"
+#include "report/logs/job_log_facts.h"
 #include "report/logs/job_log_machine.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/measurements/nccl_text.h"

@@ -56,6 +56,7 @@ may src/report "$report" launch/stop.h $below
 for folder in jobs measurements results charts learning; do
 	may src/report/$folder report/$folder/ "$report" $below
 done
+may src/report/logs report/logs/ report/results/ report/measurements/ "$report" $below
 may src/report/iterations report/iterations/ report/charts/ report/measurements/ "$report" $below
 may src/report/training report/training/ report/charts/ "$report" $below
 may src/report/page report/ $below

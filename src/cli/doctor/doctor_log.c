@@ -6,6 +6,7 @@
 
 #include "cli/doctor/doctor.h"
 #include "core/utf8.h"
+#include "report/logs/job_log_facts.h"
 #include "report/logs/job_log_machine.h"
 
 extern char **environ;

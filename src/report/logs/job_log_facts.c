@@ -8,7 +8,7 @@
 #include "core/room.h"
 #include "core/utf8.h"
 #include "nccl_tuner_abi.h"
-#include "report/logs/job_log.h"
+#include "report/logs/job_log_facts.h"
 #include "report/table.h"
 
 /* ---- what facts say ---- */

@@ -4,7 +4,7 @@
  * nothing that mock NCCL plays; there are no times and no choices. */
 #pragma once
 
-#include "report/logs/job_log.h"
+#include "report/job_log.h"
 #include "report/measurements/machine_folder.h"
 
 /* The compute capability of a GPU of this name, 90 of an H100; 0: not known. */

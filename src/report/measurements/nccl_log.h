@@ -12,6 +12,7 @@
 #include "core/status.h"
 #include "core/text.h"
 #include "device/arm.h"
+#include "report/job_log.h"
 
 /* "AllReduce: 1048576 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..23}", or
  * "1048576 Bytes -> Algo 1 proto 0 time 25.1" of older versions. */
@@ -45,17 +46,13 @@ struct stp_nccl_log {
     struct stp_nccl_comm *comms; /* of equal neighbours the first */
     size_t n_comms, comms_capacity;
     struct stp_nccl_settings settings;
-    struct stp_field host; /* of lines that are nothing but log */
+    struct stp_field host; /* for stp_log_find() */
 };
 
-/* Where in the line NCCL's log begins, "HOST:PID:TID [DEVICE] NCCL", whatever
- * stands before it; 'len' if nowhere. */
-size_t stp_nccl_log_find(struct stp_nccl_log *log, const char *line,
-                         size_t len);
-
-/* Adds what a line of the log says; STP_ERR_NOMEM. */
-enum stp_status stp_nccl_log_read(struct stp_nccl_log *log, const char *line,
-                                  size_t len, struct stp_error *err);
+/* Adds what NCCL says in a line that ends at 'end'; STP_ERR_NOMEM. */
+enum stp_status stp_nccl_log_read(struct stp_nccl_log *log,
+                                  const struct stp_log_message *message,
+                                  const char *end, struct stp_error *err);
 
 void stp_nccl_log_free(struct stp_nccl_log *log);
 

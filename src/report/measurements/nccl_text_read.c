@@ -742,7 +742,8 @@ static enum stp_status text_read_foreign(struct reader *r, const char *line,
 static enum stp_status text_read_line(struct reader *r, const char *line,
                                       size_t len)
 {
-    const size_t log = stp_nccl_log_find(&r->log, line, len);
+    struct stp_log_message m;
+    const size_t log = stp_log_find(line, len, &r->log.host, &m);
     const struct stp_field prefix = r->prefix;
     struct stp_field words[STP_NCCL_WORDS];
     size_t n = stp_nccl_split(line, log, &prefix, words), at;
@@ -761,8 +762,7 @@ static enum stp_status text_read_line(struct reader *r, const char *line,
         if (!text_same_field(&prefix, &r->prefix))
             return text_read_line(r, line, len);
     }
-    if (log < len)
-        STP_TRY(stp_nccl_log_read(&r->log, line + log, len - log, r->err));
+    STP_TRY(stp_nccl_log_read(&r->log, &m, line + len, r->err));
     if (found || comment != NULL || (n == 0 && log == len))
         return STP_OK;
     r->n_foreign += !is_comment && !r->ended && !r->is_other;

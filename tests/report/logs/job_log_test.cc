@@ -15,6 +15,7 @@
 #include <vector>
 
 extern "C" {
+#include "report/logs/job_log_facts.h"
 #include "report/logs/job_log_machine.h"
 }
 

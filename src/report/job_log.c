@@ -1,5 +1,5 @@
 #define _GNU_SOURCE /* memmem(), memrchr() */
-#include "report/logs/job_log.h"
+#include "report/job_log.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -49,9 +49,9 @@ const struct stp_log_row stp_log_rows[] = {
     {STP_LOG_SAID, JOB, "ENV", 28, 32, "TUNER/Plugin: Could not find:%l", "tuner plugin", "none: $1"},
     {STP_LOG_SAID, JOB, "ENV", 22, 32, "TUNER/Plugin: %*: cannot open shared object", "tuner plugin", "none: $1"},
     {STP_LOG_SAID, JOB, "ENV", 28, 32, "External tuner plugin %w is unsupported", "tuner plugin", "none: $1"},
-    {STP_LOG_SAID, JOB, "ENV", 21, 27, "TUNER/Plugin: Using tuner plugin %l", "tuner", "$1"},
+    {STP_LOG_TUNER, JOB, "ENV", 21, 27, "TUNER/Plugin: Using tuner plugin %l", "tuner", "$1"},
     {STP_LOG_SAID, JOB, "ENV", 21, 27, "TUNER/Plugin: %~sing internal tuner", "tuner", "NCCL's own"},
-    {STP_LOG_SAID, JOB, "ENV", 28, 32, "TUNER/Plugin: Using %l", "tuner", "$1"},
+    {STP_LOG_TUNER, JOB, "ENV", 28, 32, "TUNER/Plugin: Using %l", "tuner", "$1"},
     {STP_LOG_SAID, JOB, "INIT", 21, 32, "Using network %l", "?network", "$1"},
     {STP_LOG_SAID, JOB, "INIT", 21, 32, "NET/Plugin: Loaded net plugin %l", "network plugin", "$1"},
     {STP_LOG_SAID, JOB, "INIT", 22, 26, "NET/Plugin: Could not find: %*. Using", "network plugin", "none: $1"},
@@ -175,13 +175,6 @@ static bool log_fits(const char *says, const char *s, const char *end,
 
 /* ---- where in a line NCCL's begins ---- */
 
-/* A line without the prefixes of launchers. */
-struct log_message {
-    struct stp_field thread; /* "" if it is cut off */
-    const char *s;           /* behind "NCCL INFO " */
-    bool is_warning;
-};
-
 /* Steps back over ":DIGITS" before 's'; NULL if something else is there. */
 static const char *log_step_back(const char *line, const char *s)
 {
@@ -190,37 +183,81 @@ static const char *log_step_back(const char *line, const char *s)
     return s > line && s[-1] == ':' ? s - 1 : NULL;
 }
 
-/* Finds "HOST:PID:TID [DEVICE] NCCL LEVEL ", or with "FILE:LINE " or "FILE:LINE
- * (FUNCTION) " before NCCL. */
-static bool log_find(const char *line, size_t len, struct log_message *m)
+/* Where the host begins that ends at 'end': a row may end against it. */
+static const char *log_find_host(const char *line, const char *end,
+                                 struct stp_field *known)
 {
-    static const char *const levels[] = {"NCCL INFO ", "NCCL WARN ",
-                                         "NCCL ATTN "};
-    const size_t level = strlen(levels[0]);
-    const char *at = NULL, *device, *end, *s;
+    const char *s = end;
 
-    for (int i = 0; i < 3 && at == NULL; i++) {
-        at = memmem(line, len, levels[i], level);
-        m->is_warning = i > 0;
+    while (s > line && (isalnum((unsigned char)s[-1]) ||
+                        (s[-1] != '\0' && strchr("._-", s[-1]) != NULL)))
+        s--;
+    if (known->len > 0 && (size_t)(end - s) >= known->len &&
+        memcmp(end - known->len, known->s, known->len) == 0)
+        return end - known->len;
+    if (s == line && known->len == 0)
+        *known = (struct stp_field){s, (size_t)(end - s), 1};
+    if (s - line >= 2 && s[-1] == '/' && s[-2] == 'N' && *s == 'A')
+        return s + 1; /* "N/Avm" */
+    if (s == line || (s[-1] != ' ' && s[-1] != '\t'))
+        return s;
+    s += *s == '-'; /* "-1vm", "0vm" */
+    while (s < end && isdigit((unsigned char)*s))
+        s++;
+    return s;
+}
+
+size_t stp_log_find(const char *line, size_t len, struct stp_field *known,
+                    struct stp_log_message *m)
+{
+    static const char *const levels[] = {"INFO ", "WARN ", "ATTN ", "TRACE ",
+                                         "CALL "};
+    const char *at = line, *device, *end, *s;
+
+    for (m->s = NULL; m->s == NULL; at++) {
+        at = memmem(at, (size_t)(line + len - at), "NCCL ", 5);
+        if (at == NULL)
+            return len;
+        for (int i = 0; i < 5 && m->s == NULL; i++) {
+            const size_t level = strlen(levels[i]);
+
+            m->is_warning = i == 1 || i == 2;
+            if ((size_t)(line + len - at) >= 5 + level &&
+                memcmp(at + 5, levels[i], level) == 0)
+                m->s = at + 5 + level;
+        }
     }
-    if (at == NULL)
-        return false;
-    m->s = at + level;
-    m->thread = (struct stp_field){line, 0, 1};
+    m->thread = (struct stp_field){--at, 0, 1};
     device = memrchr(line, '[', (size_t)(at - line));
     end = device != NULL ? memchr(device, ']', (size_t)(at - device)) : NULL;
     if (end == NULL)
-        return true;
+        return (size_t)(at - line);
     m->thread = (struct stp_field){device, (size_t)(++end - device), 1};
     s = log_step_back(line, device - (device > line));
     s = s != NULL ? log_step_back(line, s) : NULL;
     if (s == NULL)
-        return true;
-    while (s > line && (isalnum((unsigned char)s[-1]) ||
-                        (s[-1] != '\0' && strchr("._-", s[-1]) != NULL)))
-        s--;
+        return (size_t)(device - line);
+    s = log_find_host(line, s, known);
     m->thread = (struct stp_field){s, (size_t)(end - s), 1};
-    return true;
+    return (size_t)(s - line);
+}
+
+bool stp_log_read(const struct stp_log_message *m, bool is_log, const char *end,
+                  struct stp_log_fact *fact)
+{
+    const char *s = log_skip_blanks(m->s, end);
+
+    *fact = (struct stp_log_fact){.row = stp_log_rows,
+                                  .thread = m->thread,
+                                  .message = {s, (size_t)(end - s), 1}};
+    for (int i = 0; i < STP_LOG_VALUES; i++)
+        fact->value[i] = (struct stp_field){s, 0, 1};
+    while (fact->row->line != NULL &&
+           ((strcmp(fact->row->subsystem, "TEXT") == 0) == is_log ||
+            (strcmp(fact->row->subsystem, "WARN") == 0 && !m->is_warning) ||
+            !log_fits(fact->row->line, s, end, fact->value)))
+        fact->row++;
+    return fact->row->line != NULL;
 }
 
 /* ---- facts ---- */
@@ -253,7 +290,8 @@ static unsigned log_find_rank(const struct stp_job_log *log,
 }
 
 /* Notes the rank that a line makes, unless the thread has it. */
-static bool log_add_rank(struct stp_job_log *log, const struct log_message *m,
+static bool log_add_rank(struct stp_job_log *log,
+                         const struct stp_log_message *m,
                          const struct stp_log_fact *fact)
 {
     const unsigned number = log_count(&fact->value[0]);
@@ -308,26 +346,19 @@ static bool log_complete(const struct stp_job_log *log,
 static bool log_read_line(struct stp_job_log *log, unsigned number,
                           const char *line, size_t len)
 {
-    struct stp_log_fact fact = {.line = number, .row = stp_log_rows};
-    struct log_message m = {.s = line, .thread = {line, 0, 1}};
-    const bool is_log = log_find(line, len, &m);
-    const char *s = log_skip_blanks(m.s, line + len);
+    struct stp_log_message m = {.s = line, .thread = {line, 0, 1}};
+    const bool is_log = stp_log_find(line, len, &log->host, &m) < len;
+    struct stp_log_fact fact;
 
-    for (int i = 0; i < STP_LOG_VALUES; i++)
-        fact.value[i] = (struct stp_field){line, 0, 1};
-    while (fact.row->line != NULL &&
-           ((strcmp(fact.row->subsystem, "TEXT") == 0) == is_log ||
-            (strcmp(fact.row->subsystem, "WARN") == 0 && !m.is_warning) ||
-            !log_fits(fact.row->line, s, line + len, fact.value)))
-        fact.row++;
+    if (!is_log)
+        m.s = line;
     log->n_lines += is_log;
-    if (fact.row->line == NULL)
+    if (!stp_log_read(&m, is_log, line + len, &fact))
         return true;
     if ((fact.row->key == STP_LOG_RANK || fact.row->key == STP_LOG_SHAPE) &&
         !log_add_rank(log, &m, &fact))
         return false;
-    fact.thread = m.thread;
-    fact.message = (struct stp_field){s, (size_t)(line + len - s), 1};
+    fact.line = number;
     fact.rank = log_find_rank(log, &fact.thread);
     if (!log_complete(log, &fact))
         return true;

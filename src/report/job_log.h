@@ -11,7 +11,6 @@
 #include <stddef.h>
 
 #include "core/text.h"
-#include "report/results/diagnosis.h"
 
 /* Facts whose values are asked for. */
 enum stp_log_key {
@@ -21,6 +20,7 @@ enum stp_log_key {
     STP_LOG_VARIABLE,   /* name without "NCCL_", value */
     STP_LOG_RANK,       /* rank, ranks */
     STP_LOG_SHAPE,      /* rank, ranks, nodes, ranks of the node */
+    STP_LOG_TUNER,      /* name of a plugin */
     STP_LOG_CPU,        /* architecture, vendor: NCCL's numbers */
     STP_LOG_PCI,        /* GB/s, to where */
     STP_LOG_LINKS,      /* GB/s of a GPU's fastest path, of all its links */
@@ -99,7 +99,27 @@ struct stp_job_log {
     size_t n_ranks, ranks_capacity;
     struct stp_log_shape *shapes;
     size_t n_shapes, shapes_capacity;
+    struct stp_field host; /* for stp_log_find() */
 };
+
+/* A line of the log without the prefixes of launchers. */
+struct stp_log_message {
+    struct stp_field thread; /* where NCCL's begins; "" if it is cut off */
+    const char *s;           /* behind "NCCL INFO " */
+    bool is_warning;
+};
+
+/* Finds "HOST:PID:TID [DEVICE] NCCL LEVEL ", or with "FILE:LINE " or "FILE:LINE
+ * (FUNCTION) " before NCCL, or less of it.  *known is a host that begun a line
+ * before, by which hosts are told that stand against something else; "" to
+ * begin with.  Returns where it begins; 'len', with .s NULL, if nowhere. */
+size_t stp_log_find(const char *line, size_t len, struct stp_field *known,
+                    struct stp_log_message *message);
+
+/* Which fact a message states that goes up to 'end', without line and rank; or
+ * a line that is no log, which its .s is.  False: none. */
+bool stp_log_read(const struct stp_log_message *message, bool is_log,
+                  const char *end, struct stp_log_fact *fact_ret);
 
 /* Reads a text, which *log_ret keeps.  STP_ERR_SYNTAX if NCCL logged none of
  * it, or STP_ERR_NOMEM; the text is still the caller's then. */
@@ -130,10 +150,3 @@ unsigned stp_log_minor(const struct stp_job_log *log);
  * missing. */
 void stp_log_lacks(const struct stp_job_log *log, const struct stp_log_row *row,
                    char *text, size_t size);
-
-/* Prints what the log says, in which line of it, and what it lacks; which
- * algorithm ran at which size; then the findings.  STP_ERR_NOMEM. */
-enum stp_status stp_print_job_log(const struct stp_job_log *log,
-                                  const struct stp_diagnosis *findings,
-                                  bool is_json, FILE *fp,
-                                  struct stp_error *err);
