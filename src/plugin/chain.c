@@ -169,13 +169,29 @@ ncclResult_t stp_chain_ask_chunk(struct stp_chain *chain, ncclFunc_t coll,
                                  size_t n_bytes, int algo, int proto,
                                  int n_channels, size_t *chunk)
 {
+    /* NCCL rounds down to a multiple, and divides by what it gets */
+    static const size_t grains[NCCL_NUM_PROTOCOLS] = {[NCCL_PROTO_LL] = 16,
+                                                      [NCCL_PROTO_LL128] = 1920,
+                                                      [NCCL_PROTO_SIMPLE] =
+                                                          512};
     const ncclTuner_v6_t *tuner = chain->lower.symbol; /* v7 has it, too */
+    const size_t own = *chunk;
+    ncclResult_t rc;
 
     if (chain->ask == NULL || chain->lower.version < 6 ||
         tuner->getChunkSize == NULL)
         return ncclSuccess;
-    return tuner->getChunkSize(chain->context, coll, n_bytes, algo, proto,
-                               n_channels, chunk);
+    rc = tuner->getChunkSize(chain->context, coll, n_bytes, algo, proto,
+                             n_channels, chunk);
+    if (rc == ncclSuccess &&
+        (proto < 0 || proto >= NCCL_NUM_PROTOCOLS || *chunk < grains[proto])) {
+        TELL(chain,
+             "gives a chunk of %zu bytes, which NCCL cannot use; where "
+             "it does, NCCL chooses",
+             *chunk);
+        *chunk = own;
+    }
+    return rc;
 }
 
 /* ---- life ---- */

@@ -28,7 +28,8 @@
  *   rank, as without us.
  * - A table that cannot be given to NCCL would crash it or make it run what is
  *   not there: an entry that NCCL had ruled out has a time, an entry is not a
- *   number, or the channels are below 0 or above a byte's 127.  That answer,
+ *   number, the channels are below 0 or above a byte's 127, or a chunk is
+ *   smaller than what NCCL rounds it down to.  That answer,
  *   and no other, is replaced by NCCL's own table.  A tuner whose answers are
  *   alike on all ranks, which NCCL needs, breaks the same ones on all.  It
  *   gets a copy of the table with a margin, since some write beside theirs.

@@ -45,7 +45,6 @@ static const char *const words[] = {
 
 struct below {
     enum fault fault;
-    uint64_t n_calls;
 };
 
 static __thread uint64_t n_calls_of_thread;
@@ -80,12 +79,11 @@ static uint64_t below_hash(struct below *b, ncclFunc_t coll, size_t n_bytes,
     const struct timespec nap = {.tv_nsec = 100000};
     uint64_t hash = mix(mix(mix(7, coll), n_bytes), (unsigned)n_pipe_ops);
 
-    b->n_calls++;
     if (b->fault == SLOW)
         nanosleep(&nap, NULL);
     if (b->fault == PER_THREAD)
         hash = mix(hash, ++n_calls_of_thread);
-    return mix(hash, b->fault == PER_THREAD ? 0 : b->n_calls);
+    return hash;
 }
 
 /* Sets the channels, and returns the result. */
@@ -97,7 +95,7 @@ static ncclResult_t below_end(const struct below *b, uint64_t hash,
     if (b->fault == QUIET)
         return ncclSuccess;
     if (hash % 3 == 0)
-        *n_channels = (int)(hash >> 8) & 127;
+        *n_channels = (int)(hash >> 8) & 63;
     if (b->fault == CHANNELS && hash % 4 == 0)
         *n_channels = wrong[(hash >> 20) % 4];
     return b->fault == FAILS && hash % 16 == 0 ? ncclInternalError
@@ -189,7 +187,7 @@ static ncclResult_t below_ask(void *context, ncclFunc_t coll, size_t n_bytes,
             cost[i] = 0;
             break;
         case 1:
-            cost[i] = b->fault == NOT_A_NUMBER ? NAN : INFINITY;
+            cost[i] = b->fault == NOT_A_NUMBER ? NAN : 1e8f;
             break;
         case 2:
             cost[i] = b->fault == MINUS ? NCCL_ALGO_PROTO_IGNORE : 1e9f;
@@ -215,8 +213,14 @@ static ncclResult_t below_chunk(void *context, ncclFunc_t coll, size_t n_bytes,
                                 int algo, int proto, int n_channels,
                                 size_t *chunk)
 {
-    *chunk = mix(mix(n_bytes, (unsigned)algo), (unsigned)proto) % 65536 * 16;
-    return *chunk % 7 == 0 ? ncclInternalError : ncclSuccess;
+    const struct below *b = context;
+
+    *chunk =
+        (1 + mix(mix(n_bytes, (unsigned)algo), (unsigned)proto) % 7) * 4096;
+    if (b->fault == CHANNELS)
+        *chunk = 0;
+    return b->fault == FAILS && *chunk == 8192 ? ncclInternalError
+                                               : ncclSuccess;
 }
 #define CHUNK , below_chunk
 #else
