@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "child/job.h"
 #include "core/names.h"
 #include "device/mock/engine_mock.h"
 #include "device/module.h"
@@ -70,6 +71,7 @@ int stp_check_needs(const char *on, const char *backend, const char *example,
                     bool takes_plugin)
 {
     const struct stp_transport *transport = open_choose(on, backend);
+    struct stp_found_tuner lower;
     char path[STP_CLI_PATH];
     struct stp_error err;
     int exit_status = STP_EXIT_OK;
@@ -81,6 +83,14 @@ int stp_check_needs(const char *on, const char *backend, const char *example,
             "`",
             stp_machines_folder(path), example);
         return STP_EXIT_NOTHING;
+    }
+    if (on == NULL && takes_plugin && strcmp(transport->backend, "nccl") == 0 &&
+        !stp_job_has("STEPTUNE_CHAIN")) {
+        stp_find_lower(STP_NEWEST_TUNER, &lower);
+        if (lower.version > 0)
+            stp_complain("jobs here have tuner '%s' of %s, and AUTO is NCCL "
+                         "without it: `steptune compare` measures jobs with it",
+                         lower.name, lower.path);
     }
     if (transport != NULL &&
         stp_find_module(transport->module, path, &err) != STP_OK) {

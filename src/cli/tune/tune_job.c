@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "plugin/lower.h"
 #include "core/policy/memory_policy.h"
 #include "core/text.h"
 #include "child/job.h"
@@ -198,6 +199,8 @@ static int job_run(struct job_run *run)
 {
     const struct stp_job_variable variables[] = {
         {"NCCL_TUNER_PLUGIN", run->plugin},
+        {"STEPTUNE_CHAIN", stp_lower_setting(getenv("STEPTUNE_CHAIN"),
+                                             getenv("NCCL_TUNER_PLUGIN"))},
         {"NCCL_PROFILER_PLUGIN", run->plugin},
         {"STEPTUNE_STRATEGY", "halving"},
         {"STEPTUNE_OBJECTIVE", "gpu"},
