@@ -24,6 +24,7 @@ struct replay_options {
     unsigned n_jobs;
     int layout; /* enum mock_layout */
     const char *contract;
+    const char *over; /* NULL: not given */
     const char *check;
     unsigned seed; /* 0: draw one */
     unsigned time_limit_s;
@@ -74,6 +75,9 @@ static const struct stp_option replay_table[] = {
      .needs.with = "contract",
      .help = "Seed of the random sizes of --contract (default: another each "
              "time, which is printed)"},
+    {"over", 0, "SO", stp_option_text, AT(over), .needs.with = "contract",
+     .help = "Tuner of others that our plugin of --contract asks first: where "
+             "no rule applies, NCCL must see that one's answers"},
     {"check", 0, "NAME", stp_option_text, AT(check), .needs.with = "contract",
      .help = "Only this check of --contract, such as \"ranks agree\""},
     {"time-limit", 0, "SECONDS", stp_option_count, AT(time_limit_s), .min = 1,
@@ -224,6 +228,7 @@ static int contract_run(const struct replay_options *o)
     struct stp_contract_options options = {.plugin = o->contract,
                                            .machine_path = machine,
                                            .nccl = o->nccl,
+                                           .over = o->over,
                                            .policy = o->policy,
                                            .n_ranks = o->n_ranks,
                                            .n_seeds = o->n_seeds,
@@ -238,6 +243,8 @@ static int contract_run(const struct replay_options *o)
     stp_print_played_version(o->nccl);
     if (stp_choose_machine(o->machine.on, machine) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
+    if (setenv("STEPTUNE_CHAIN", o->over != NULL ? o->over : "none", 1) != 0)
+        return stp_complain("cannot set the environment");
     /* another vendor's policy may not be one that we can read */
     if (o->policy != NULL && access(o->policy, R_OK) != 0)
         return stp_complain("%s: cannot be opened: %s", o->policy,

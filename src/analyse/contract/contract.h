@@ -32,6 +32,8 @@ struct stp_contract_options {
     const char *machine_path; /* as mock_machine_load() takes it */
     const char *nccl;         /* version, or NULL for the machine's, or the
                                  newest that takes the tuner */
+    const char *over;         /* a tuner that the plugin asks first, as the
+                                 environment tells it; NULL: none */
     const char *policy;       /* as NCCL_TUNER_CONFIG_FILE; NULL for one that
                                  decides all collectives, in the format of
                                  NVIDIA's example tuner */

@@ -113,9 +113,11 @@ struct mock_nccl *stp_contract_open(struct stp_contract_run *run,
     static const struct stp_contract_nccl plain;
     const struct stp_contract_nccl *h = how != NULL ? how : &plain;
     /* versions that do not know the word "none" find no such library */
+    const char *below =
+        run->options->over != NULL ? run->options->over : "none";
     const struct mock_nccl_options options = {
         .version = h->version != NULL ? h->version : run->nccl,
-        .tuner_plugin = h->alone ? "none" : run->options->plugin,
+        .tuner_plugin = h->alone ? below : run->options->plugin,
         .algo = h->algo,
         .proto = h->proto,
         .collnet = h->collnet};

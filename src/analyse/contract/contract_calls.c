@@ -46,7 +46,9 @@ struct stp_asked {
     struct mock_outcome outcome;
     ncclResult_t rc;
     const char *why;              /* if it failed */
-    struct mock_comm *comm_alone; /* NCCL without the tuner */
+    struct mock_comm *comm_alone; /* NCCL without the tuner, or with the one
+                                     below it */
+    bool is_over;                 /* there is one */
     bool sees_table;              /* the tuner does */
     const char *where;
     struct stp_contract_slot *slot;
@@ -97,6 +99,7 @@ static void calls_ask(struct stp_contract_run *run, const struct calls *calls)
     const uint64_t seed = run->options->seed;
     struct stp_asked asked = {
         .comm_alone = stp_contract_comm(run, nccl_alone, calls->machine, 0),
+        .is_over = run->options->over != NULL,
         .sees_table = mock_comm_tuner_version(comm) > 2,
         .where = run->slot->at};
     /* A v2 tuner is not shown the table, and cannot know what is ruled out in
@@ -226,8 +229,8 @@ void stp_judge_unmatched(const struct stp_asked *asked)
 {
     char text[96];
 
-    if (asked->outcome.asked_channels != 0 && asked->sees_table &&
-        !calls_find_entry(asked, calls_is_any, text))
+    if (!asked->is_over && asked->outcome.asked_channels != 0 &&
+        asked->sees_table && !calls_find_entry(asked, calls_is_any, text))
         CALLS_FAIL(asked, "sets channels to %d, though it changes no cost",
                    asked->outcome.asked_channels);
 }
@@ -237,6 +240,16 @@ static void calls_judge_nothing(const struct stp_asked *asked)
 {
     struct mock_outcome alone;
 
+    if (asked->is_over) {
+        mock_comm_collective(asked->comm_alone, &asked->call, &alone);
+        if (alone.asked_channels != asked->outcome.asked_channels ||
+            memcmp(alone.cost_after, asked->outcome.cost_after,
+                   sizeof(alone.cost_after)) != 0)
+            CALLS_FAIL(asked, "%s",
+                       "answers otherwise than the tuner below it alone, "
+                       "though its policy is empty");
+        return;
+    }
     if (asked->outcome.asked_channels != 0)
         CALLS_FAIL(asked, "sets channels to %d, though its policy is empty",
                    asked->outcome.asked_channels);

@@ -155,7 +155,7 @@ struct stp_contract_nccl {
     const char *algo;
     const char *proto;
     bool collnet;
-    bool alone; /* without the tuner */
+    bool alone; /* without the tuner, or with the one below it */
 };
 
 /* NCCL with the tuner, and as 'how' says unless NULL; fails the check if it
