@@ -137,7 +137,7 @@ void Load(const std::string &name, Data *d)
     stp_error err{};
 
     ASSERT_EQ(STP_OK, stp_measurements_load_any(
-                          (STP_FIXTURES "/timings/" + name).c_str(), -1,
+                          (STP_FIXTURES "/timings/" + name).c_str(), -1, 0,
                           &d->data, &err))
         << err.text;
 }

@@ -187,6 +187,7 @@ TEST_P(FaultInOnePlace, IsFound)
         .plugin = STP_TEST_PLUGINS "/libnccl-tuner-planted_here.so",
         .machine_path = STP_FIXTURES "/machines/h200x4",
         .nccl = nullptr,
+        .over = nullptr,
         .policy = nullptr,
         .n_ranks = 0,
         .n_seeds = 4,

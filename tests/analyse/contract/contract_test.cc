@@ -35,6 +35,7 @@ class ContractSuite : public testing::Test
                                   .machine_path =
                                       STP_FIXTURES "/machines/h200x4",
                                   .nccl = nullptr,
+                                  .over = nullptr,
                                   .policy = nullptr,
                                   .n_ranks = 0,
                                   .n_seeds = 2,
