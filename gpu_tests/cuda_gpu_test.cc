@@ -297,48 +297,4 @@ TEST_F(Cuda, AskedForMoreMemoryThanThereIsItSaysHowMuch)
                                      "buffers"));
 }
 
-TEST_F(Cuda, AsACudaGraphTheSameRunsAgain)
-{
-    if (RanksShareAGpu())
-        GTEST_SKIP() << "ranks of a process that share a GPU run no graphs";
-    options_.graph = true;
-    Open();
-
-    Record(0, 0);
-    for (unsigned i = 1; i <= 3; i++) {
-        Note(0, Make(ncclFuncAllReduce, 1 << 20, STP_TYPE_BF16));
-        Record(0, i);
-    }
-    Synchronise();
-    EXPECT_GT(Elapsed(0, 3), 0);
-    Replay();
-    EXPECT_GT(Elapsed(0, 3), 0);
-}
-
-// Work of two streams may overlap, but not what waits.
-TEST_F(Cuda, AStreamWaitsForAnEventOfTheOther)
-{
-    for (bool graph : {false, true}) {
-        if (graph && RanksShareAGpu())
-            continue;
-        options_.graph = graph;
-        Open();
-
-        Record(STP_STREAM_MAIN, 0);
-        Ok(Gemm(STP_STREAM_MAIN, {2048, 2048, 2048, STP_TYPE_BF16}));
-        Record(STP_STREAM_MAIN, 1);
-        Wait(STP_STREAM_COMM, 1);
-        Note(STP_STREAM_COMM,
-             Make(ncclFuncAllReduce, kMaxBytes, STP_TYPE_BF16));
-        Record(STP_STREAM_COMM, 2);
-        Wait(STP_STREAM_MAIN, 2);
-        Record(STP_STREAM_MAIN, 3);
-        Synchronise();
-
-        EXPECT_GT(Elapsed(0, 1), 0);
-        EXPECT_GE(Elapsed(0, 2), Elapsed(0, 1));
-        EXPECT_GE(Elapsed(0, 3), Elapsed(1, 2));
-    }
-}
-
 } // namespace

@@ -252,17 +252,6 @@ TEST_F(Elementwise, TakesVectorsThatBeginAnywhere)
     ExpectAsOnHost();
 }
 
-TEST_F(Elementwise, UndoesItselfEverySecondTime)
-{
-    const std::vector<float> before = y_host_;
-
-    for (int i = 0; i < 1000; i++)
-        ASSERT_EQ(cudaSuccess, stp_kernel_elementwise(x_, y_, kMost, nullptr));
-
-    y_host_ = before;
-    ExpectAsOnHost();
-}
-
 std::string Name(const testing::TestParamInfo<Case> &info)
 {
     static const char *const colls[] = {"Broadcast", "Reduce", "AllGather",
