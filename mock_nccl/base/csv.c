@@ -189,11 +189,9 @@ ncclResult_t mock_csv_word(const struct mock_csv *csv, int field,
     const char *text;
     char all[256] = ""; /* "a, b, c" */
     size_t used = 0;
-    ncclResult_t rc = csv_get_text(csv, field, &text);
     int number;
 
-    if (rc != ncclSuccess)
-        return rc;
+    MOCK_TRY(csv_get_text(csv, field, &text));
     number = mock_word_find(column->words, text);
     if (number >= 0 ||
         (column->extra != NULL && strcmp(text, column->extra) == 0)) {
@@ -240,14 +238,11 @@ static ncclResult_t csv_read_number(const struct mock_csv *csv, int field,
     char *end;
     long long whole = 0;
     double time = 0;
-    ncclResult_t rc;
 
     if (column->kind == MOCK_FIELD_TIME && column->optional &&
         csv->fields[csv->place[field]][0] == '\0')
         return ncclSuccess;
-    rc = csv_get_text(csv, field, &text);
-    if (rc != ncclSuccess)
-        return rc;
+    MOCK_TRY(csv_get_text(csv, field, &text));
     errno = 0;
     if (column->kind == MOCK_FIELD_TIME)
         time = strtod(text, &end);

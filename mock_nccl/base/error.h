@@ -36,6 +36,16 @@ static inline ncclResult_t mock_fail_memory(void)
             (rc) = (step);                                                     \
     } while (0)
 
+/* Returns the failure of 'step' from the function it stands in, as NCCLCHECK()
+ * does. */
+#define MOCK_TRY(step)                                                         \
+    do {                                                                       \
+        const ncclResult_t tried = (step);                                     \
+                                                                               \
+        if (tried != ncclSuccess)                                              \
+            return tried;                                                      \
+    } while (0)
+
 /* Puts "rank N: " or the like before this thread's error message, unless
  * 'result' is ncclSuccess, and returns 'result'. */
 ncclResult_t mock_fail_prefix(ncclResult_t result, const char *fmt, ...)

@@ -126,10 +126,8 @@ static ncclResult_t group_take_in(struct mock_group *g,
     for (size_t i = 0; i < n; i++) {
         struct mock_task *task = &g->tasks[g->n];
         struct mock_call *call = &task->call;
-        ncclResult_t rc = group_check_call(&calls[i], call, &g->outcomes[i]);
 
-        if (rc != ncclSuccess)
-            return rc;
+        MOCK_TRY(group_check_call(&calls[i], call, &g->outcomes[i]));
         if (!mock_comm_asks(g->comm, call))
             continue;
         if (g->captured)
@@ -152,17 +150,14 @@ static ncclResult_t group_decide(struct mock_group *g,
                                  const struct mock_call *calls, size_t n)
 {
     const struct mock_choice_rules *rules = &g->comm->version->choice;
-    ncclResult_t rc = group_take_in(g, calls, n);
+    ncclResult_t rc = ncclSuccess;
 
-    if (rc != ncclSuccess)
-        return rc;
+    MOCK_TRY(group_take_in(g, calls, n));
     if (mock_group_is_rearch(g))
         return mock_group_decide_rearch(g);
     mock_apart_copies(g);
     mock_apart_broadcasts(g);
-    rc = mock_apart_symmetric(g);
-    if (rc != ncclSuccess)
-        return rc;
+    MOCK_TRY(mock_apart_symmetric(g));
     mock_group_order(rules, g->tasks, g->n);
     for (size_t i = 0, end; i < g->n && rc == ncclSuccess; i = end) {
         end = mock_group_run_end(rules, g->tasks, g->n, i);

@@ -59,16 +59,13 @@ static ncclResult_t group_gather_run(struct mock_group *g,
     struct mock_call call = {
         .coll = ncclFuncAllGather, .element_size = 1, .n_pipe_ops = 1};
     int n_channels;
-    ncclResult_t rc;
 
     for (size_t i = 0; i < n; i++)
         if (tasks[i].call.n_bytes > call.n_bytes)
             call.n_bytes = tasks[i].call.n_bytes;
     call.n_bytes *= (size_t)model->n_ranks;
-    rc = mock_comm_decide(g->comm, &call, MOCK_SCOPE_PLAIN_PROTOCOL, first,
-                          &n_channels);
-    if (rc != ncclSuccess)
-        return rc;
+    MOCK_TRY(mock_comm_decide(g->comm, &call, MOCK_SCOPE_PLAIN_PROTOCOL, first,
+                              &n_channels));
     if (n_channels < 0 || n_channels > model->n_channels)
         return mock_fail(ncclInternalError,
                          "%d channels were chosen for an AllGatherV, and NCCL "

@@ -163,15 +163,12 @@ static ncclResult_t machine_build_model(struct mock_machine *machine)
 static ncclResult_t machine_read_row(const struct mock_csv *csv,
                                      struct mock_machine_info *info)
 {
-    ncclResult_t rc;
     size_t i = 0;
 
     info->n_ranks = info->n_nodes = NOT_GIVEN;
     info->n_gpus = info->max_compute_capability = 0;
     info->n_channels = info->n_nvls_channels = NOT_GIVEN;
-    rc = mock_csv_read(csv, info);
-    if (rc != ncclSuccess)
-        return rc;
+    MOCK_TRY(mock_csv_read(csv, info));
     if (mock_version_find(info->nccl) == NULL ||
         mock_release_is_newer(info->nccl))
         return mock_csv_fail(csv, mock_csv_line(csv),
@@ -221,10 +218,9 @@ static ncclResult_t machine_read_info(const char *path,
 {
     struct mock_csv *csv;
     bool row = false;
-    ncclResult_t rc = mock_csv_open(path, machine_fields, N_FIELDS, &csv);
+    ncclResult_t rc = ncclSuccess;
 
-    if (rc != ncclSuccess)
-        return rc;
+    MOCK_TRY(mock_csv_open(path, machine_fields, N_FIELDS, &csv));
     rc = mock_csv_next(csv, &row);
     if (rc == ncclSuccess && !row)
         rc =
@@ -277,12 +273,10 @@ static ncclResult_t machine_load_graphs(const char *path,
     struct mock_machine_info *info = &machine->info;
     const struct mock_graph *graph = machine->graphs.graph;
     bool said = info->n_ranks != NOT_GIVEN && info->n_nodes != NOT_GIVEN;
-    ncclResult_t rc = mock_graphs_load(
-        path, said ? info->n_ranks / info->n_nodes : 0, &machine->graphs);
 
-    MOCK_THEN(rc, machine_fill_nodes(path, machine));
-    if (rc != ncclSuccess)
-        return rc;
+    MOCK_TRY(mock_graphs_load(path, said ? info->n_ranks / info->n_nodes : 0,
+                              &machine->graphs));
+    MOCK_TRY(machine_fill_nodes(path, machine));
     if (info->n_channels == NOT_GIVEN)
         info->n_channels = mock_channel_count(info, &machine->graphs);
     if (info->n_nvls_channels == NOT_GIVEN)
@@ -365,12 +359,11 @@ static ncclResult_t machine_load_calibration(const char *path,
     char *source = machine->info.calibration;
     struct mock_csv *csv;
     bool row = false;
-    ncclResult_t rc = mock_csv_open(
-        path, calibration_fields,
-        sizeof(calibration_fields) / sizeof(calibration_fields[0]), &csv);
+    ncclResult_t rc = ncclSuccess;
 
-    if (rc != ncclSuccess)
-        return rc;
+    MOCK_TRY(mock_csv_open(
+        path, calibration_fields,
+        sizeof(calibration_fields) / sizeof(calibration_fields[0]), &csv));
     if (machine->info.n_nodes > 1 || machine->timings != NULL)
         rc = mock_fail(ncclInvalidArgument,
                        "%s: a calibration of %s, expected a machine of one "
@@ -552,10 +545,9 @@ ncclResult_t mock_machine_resize(const struct mock_machine *machine,
                                  int n_ranks, struct mock_machine **resized_ret)
 {
     struct mock_machine *resized;
-    ncclResult_t rc = machine_check_size(machine, n_ranks);
+    ncclResult_t rc;
 
-    if (rc != ncclSuccess)
-        return rc;
+    MOCK_TRY(machine_check_size(machine, n_ranks));
     resized = calloc(1, sizeof(*resized));
     if (resized == NULL)
         return mock_fail_memory();

@@ -147,12 +147,11 @@ static ncclResult_t records_read_columns(const struct mock_csv *csv,
     static const enum mock_time_source by_word[] = {
         MOCK_TIME_RECORDED, MOCK_TIME_RECORDED, MOCK_TIME_INTERPOLATED,
         MOCK_TIME_VIRTUAL, MOCK_TIME_MODELLED};
-    ncclResult_t rc = mock_csv_read(csv, record);
+    ncclResult_t rc = ncclSuccess;
     int word = 0; /* of GPUs: there is no such column, or it says measured */
 
-    MOCK_THEN(rc, records_read_pair(csv, is_overlap, record));
-    if (rc != ncclSuccess)
-        return rc;
+    MOCK_TRY(mock_csv_read(csv, record));
+    MOCK_TRY(records_read_pair(csv, is_overlap, record));
     if (record->p95 == 0) /* of one iteration */
         record->p95 = record->median;
     if (record->min > record->median || record->median > record->p95)
@@ -292,10 +291,8 @@ static ncclResult_t records_read_all(struct mock_csv *csv, bool is_overlap,
             records->list = list;
             records->capacity = capacity;
         }
-        rc = records_read(csv, is_overlap, model, &records->list[records->n],
-                          &wanted);
-        if (rc != ncclSuccess)
-            return rc;
+        MOCK_TRY(records_read(csv, is_overlap, model,
+                              &records->list[records->n], &wanted));
         records->n += wanted;
     }
 }
@@ -411,10 +408,8 @@ ncclResult_t mock_records_load(const char *path, bool is_overlap,
     memcpy(fields, record_fields, sizeof(fields));
     fields[RANKS].min = fields[RANKS].max = model->n_ranks;
     fields[RUN].optional = is_overlap;
-    rc = mock_csv_open(path, fields,
-                       is_overlap ? N_OVERLAP_FIELDS : N_TIMING_FIELDS, &csv);
-    if (rc != ncclSuccess)
-        return rc;
+    MOCK_TRY(mock_csv_open(
+        path, fields, is_overlap ? N_OVERLAP_FIELDS : N_TIMING_FIELDS, &csv));
     rc = records_read_all(csv, is_overlap, model, records_ret);
     if (rc == ncclSuccess && records_ret->n == 0)
         rc = mock_fail(ncclInvalidArgument, "%s: no row below the header%s",

@@ -337,13 +337,11 @@ ncclResult_t mock_machine_time(const struct mock_machine *machine,
                                const struct mock_run *run, double round,
                                double iteration, struct mock_time *time_ret)
 {
-    ncclResult_t rc = timings_check_run(run);
     struct mock_span sizes, span;
     double log_bytes, ratio, weight;
     int i;
 
-    if (rc != ncclSuccess)
-        return rc;
+    MOCK_TRY(timings_check_run(run));
     if (!(round >= 0 && round < 1 && iteration >= 0 && iteration < 1))
         return mock_fail(ncclInvalidArgument,
                          "round %g or iteration %g is not in [0, 1)", round,
@@ -371,14 +369,12 @@ ncclResult_t mock_machine_mean_time(const struct mock_machine *machine,
                                     const struct mock_run *run,
                                     struct mock_time *time_ret)
 {
-    ncclResult_t rc = timings_check_run(run);
     struct mock_span span;
     double ratio;
     double sum = 0;
     int n_rounds;
 
-    if (rc != ncclSuccess)
-        return rc;
+    MOCK_TRY(timings_check_run(run));
     if (!timings_has_pair(machine, run))
         return timings_model(machine, run, time_ret);
     *time_ret =
@@ -495,7 +491,6 @@ ncclResult_t mock_timings_build(const char *path,
 {
     for (int i = 0, n; i < records->n; i += n) {
         const struct mock_record *first = &records->list[i];
-        ncclResult_t rc;
         struct mock_pair *pair =
             &timings->pairs[first->coll][first->algo][first->proto];
 
@@ -506,9 +501,7 @@ ncclResult_t mock_timings_build(const char *path,
             n++;
         if (pair->n_arms++ == 0)
             pair->arms = &timings->arms[timings->n_arms];
-        rc = timings_add_arm(path, records, first, n, timings);
-        if (rc != ncclSuccess)
-            return rc;
+        MOCK_TRY(timings_add_arm(path, records, first, n, timings));
     }
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
         /* Lists the sizes of all pairs of a collective, and keeps each once. */

@@ -60,9 +60,8 @@ static ncclResult_t play_compare(struct play *p, int rank, ncclResult_t rc)
             mock_decision_of(play_get_rank(p, rank)->number, out);
 
         if (first->rank >= 0) {
-            rc = mock_decision_compare(step, &player->calls[i], first, &mine);
-            if (rc != ncclSuccess)
-                return rc;
+            MOCK_TRY(
+                mock_decision_compare(step, &player->calls[i], first, &mine));
             continue;
         }
         *first = mine;

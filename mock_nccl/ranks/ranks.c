@@ -174,11 +174,10 @@ ncclResult_t mock_ranks_create(struct mock_nccl *nccl,
                                      .user = options->user};
     struct mock_rank_pool *pool = NULL;
     struct mock_ranks *ranks = NULL;
-    ncclResult_t rc =
-        ranks_start_pool(nccl, machine->info.n_ranks, options->layout, &pool);
+    ncclResult_t rc;
 
-    if (rc != ncclSuccess)
-        return rc;
+    MOCK_TRY(
+        ranks_start_pool(nccl, machine->info.n_ranks, options->layout, &pool));
     rc = ranks_make_ranks(pool, pool->n, &ranks);
     if (rc != ncclSuccess) {
         ranks_free_pool(pool);
@@ -215,7 +214,7 @@ static ncclResult_t ranks_make_child(struct mock_ranks *parent,
 {
     struct mock_ranks *child = NULL;
     int n = machine->info.n_ranks;
-    ncclResult_t rc;
+    ncclResult_t rc = ncclSuccess;
 
     if (parent->members != NULL)
         return mock_fail(ncclInvalidArgument,
@@ -225,9 +224,7 @@ static ncclResult_t ranks_make_child(struct mock_ranks *parent,
         return mock_fail(ncclInvalidArgument,
                          "a child of %d ranks, but its parent has %d", n,
                          parent->n);
-    rc = ranks_make_ranks(parent->pool, n, &child);
-    if (rc != ncclSuccess)
-        return rc;
+    MOCK_TRY(ranks_make_ranks(parent->pool, n, &child));
     order.comm = child->comm;
     order.parent = parent->comm;
     order.machine = machine;
@@ -312,9 +309,7 @@ ncclResult_t mock_ranks_split_colors(struct mock_ranks *parent,
         return mock_fail(ncclInvalidArgument,
                          "a split of the children of a split, expected one of "
                          "a communicator of all ranks");
-    rc = ranks_make_ranks(parent->pool, parent->n, &children);
-    if (rc != ncclSuccess)
-        return rc;
+    MOCK_TRY(ranks_make_ranks(parent->pool, parent->n, &children));
     order.comm = children->comm;
     order.parent = parent->comm;
     children->members = calloc((size_t)parent->n, sizeof(*children->members));
