@@ -238,16 +238,14 @@ ncclResult_t mock_machine_time_after(const struct mock_machine *machine,
                                      double iteration,
                                      struct mock_time *time_ret);
 
-/* The duration of an iteration of 'n_layers' times compute and collective: a
- * layer's collective overlaps the compute of the next layers, collectives run
- * in order, and the iteration ends with one join. For a recorded setting with
- * the same number of layers it is the recorded time. */
-double mock_overlapped_us(const struct mock_overlap *overlap, int n_layers);
-
-/* The same of MOCK_MODE_FSDP: 'overlap' has the all-gather, 'scatter_us' is the
- * time of a reduce-scatter without overlap, and the slowdown is of both. */
-double mock_fsdp_us(const struct mock_overlap *overlap, double scatter_us,
-                    int n_layers);
+/* The duration of an iteration of 'n_layers' times compute and collectives as
+ * the mode says: collectives run in order, and the iteration ends with one
+ * join. In MOCK_MODE_FSDP 'overlap' has the all-gather, 'scatter_us' is the
+ * time of a reduce-scatter without overlap, and the slowdown is of both. For a
+ * recorded setting with the same number of layers it is the recorded time. */
+double mock_iteration_us(enum mock_mode mode,
+                         const struct mock_overlap *overlap, double scatter_us,
+                         int n_layers);
 
 /* A setting for which iterations were recorded; in MOCK_MODE_FSDP there are two
  * for each, one of each collective. */

@@ -14,15 +14,6 @@ static const double default_slowdown = 1.43;
 
 /* ---- iterations ---- */
 
-/* The layers of an iteration, and their times without overlap. */
-struct overlap_layers {
-    enum mock_mode mode;
-    int n;
-    double compute_us;
-    double comm_us;
-    double scatter_us; /* of MOCK_MODE_FSDP, where comm_us is of all-gathers */
-};
-
 /* A collective of an iteration. */
 struct overlap_comm {
     double us;
@@ -31,70 +22,54 @@ struct overlap_comm {
 
 /* The i-th collective. In fsdp the all-gathers of two layers come first, then a
  * reduce-scatter and an all-gather in turn, and last a reduce-scatter. */
-static struct overlap_comm overlap_get_comm(const struct overlap_layers *l,
+static struct overlap_comm overlap_get_comm(enum mock_mode mode,
+                                            const struct mock_overlap *o,
+                                            double scatter_us, int n_layers,
                                             int i)
 {
-    const struct overlap_comm gather = {l->comm_us, 0};
+    const bool is_last = i == 2 * n_layers - 1;
 
-    if (l->mode == MOCK_MODE_OVERLAP)
-        return (struct overlap_comm){l->comm_us, i + 1};
-    if (i == 2 * l->n - 1)
-        return (struct overlap_comm){l->scatter_us, l->n};
-    return i == 0 || i % 2 == 1 ? gather
-                                : (struct overlap_comm){l->scatter_us, i / 2};
+    if (mode == MOCK_MODE_OVERLAP)
+        return (struct overlap_comm){o->comm_us, i + 1};
+    if (i == 0 || (i % 2 == 1 && !is_last))
+        return (struct overlap_comm){o->comm_us, 0};
+    return (struct overlap_comm){scatter_us, is_last ? n_layers : i / 2};
 }
 
 /* Runs both streams until the first of them ends its piece of work, which is
  * the compute or a collective of a layer; sequential layers in one stream. */
-static double overlap_run_layers(const struct overlap_layers *l,
-                                 double slowdown)
+double mock_iteration_us(enum mock_mode mode, const struct mock_overlap *o,
+                         double scatter_us, int n_layers)
 {
-    const int n_comms = l->mode == MOCK_MODE_FSDP ? 2 * l->n : l->n;
-    struct overlap_comm comm = overlap_get_comm(l, 0);
-    double compute_left = l->compute_us; /* without overlap */
+    const int n_comms = mode == MOCK_MODE_FSDP ? 2 * n_layers : n_layers;
+    struct overlap_comm comm =
+        overlap_get_comm(mode, o, scatter_us, n_layers, 0);
+    double compute_left = o->compute_us; /* without overlap */
     int n_computed = 0;
     int n_sent = 0;
     double now_us = 0;
 
-    if (l->mode == MOCK_MODE_SEQUENTIAL)
-        return l->n * (l->compute_us + l->comm_us * slowdown);
+    if (mode == MOCK_MODE_SEQUENTIAL)
+        return n_layers * (o->compute_us + o->comm_us * o->slowdown);
     while (n_sent < n_comms) {
         /* compute of fsdp follows the all-gather of its layer */
         int n_before = n_computed == 0 ? 1 : 2 * n_computed;
-        bool computes = n_computed < l->n &&
-                        (l->mode == MOCK_MODE_OVERLAP || n_sent >= n_before);
+        bool computes = n_computed < n_layers &&
+                        (mode == MOCK_MODE_OVERLAP || n_sent >= n_before);
         bool sends = n_computed >= comm.n_computes;
         double us = computes && (!sends || compute_left <= comm.us)
                         ? compute_left
                         : comm.us;
 
-        now_us += us * (computes && sends ? slowdown : 1);
+        now_us += us * (computes && sends ? o->slowdown : 1);
         if (computes && (compute_left -= us) <= 0) {
             n_computed++;
-            compute_left = l->compute_us;
+            compute_left = o->compute_us;
         }
         if (sends && (comm.us -= us) <= 0)
-            comm = overlap_get_comm(l, ++n_sent);
+            comm = overlap_get_comm(mode, o, scatter_us, n_layers, ++n_sent);
     }
     return now_us;
-}
-
-double mock_overlapped_us(const struct mock_overlap *overlap, int n_layers)
-{
-    const struct overlap_layers layers = {
-        MOCK_MODE_OVERLAP, n_layers, overlap->compute_us, overlap->comm_us, 0};
-
-    return overlap_run_layers(&layers, overlap->slowdown);
-}
-
-double mock_fsdp_us(const struct mock_overlap *overlap, double scatter_us,
-                    int n_layers)
-{
-    const struct overlap_layers layers = {MOCK_MODE_FSDP, n_layers,
-                                          overlap->compute_us, overlap->comm_us,
-                                          scatter_us};
-
-    return overlap_run_layers(&layers, overlap->slowdown);
 }
 
 /* ---- recorded slowdowns ---- */
@@ -319,14 +294,12 @@ ncclResult_t mock_machine_overlap(const struct mock_machine *machine,
                                   double round, double iteration,
                                   struct mock_overlap *overlap_ret)
 {
-    ncclResult_t rc = overlap_check(compute_us, round, iteration);
     struct mock_time alone = {0};
     struct overlap_query w;
     struct estimate e;
 
-    MOCK_THEN(rc, mock_machine_mean_time(machine, run, &alone));
-    if (rc != ncclSuccess)
-        return rc;
+    MOCK_TRY(overlap_check(compute_us, round, iteration));
+    MOCK_TRY(mock_machine_mean_time(machine, run, &alone));
     w = overlap_make_query(machine, run, mode, compute_us / alone.us, round,
                            iteration);
     e = overlap_estimate(machine, &w);
@@ -347,7 +320,6 @@ ncclResult_t mock_machine_time_after(const struct mock_machine *machine,
                                      double iteration,
                                      struct mock_time *time_ret)
 {
-    ncclResult_t rc = overlap_check(compute_us, round, iteration);
     const struct mock_recorded *overlaps = machine->overlaps;
     const struct mock_arm *arm;
     bool has_sequential = false;
@@ -355,17 +327,14 @@ ncclResult_t mock_machine_time_after(const struct mock_machine *machine,
     struct overlap_query w;
     struct estimate e;
 
-    if (rc != ncclSuccess)
-        return rc;
+    MOCK_TRY(overlap_check(compute_us, round, iteration));
     for (int i = 0; overlaps != NULL && i < overlaps->n_arms; i++)
         has_sequential |= overlaps->arms[i].mode == MOCK_MODE_SEQUENTIAL &&
                           overlaps->arms[i].coll == (int)run->coll &&
                           overlap_covers(&overlaps->arms[i], run->n_bytes);
     if (!has_sequential)
         return mock_machine_time(machine, run, round, iteration, time_ret);
-    rc = mock_machine_mean_time(machine, run, &alone);
-    if (rc != ncclSuccess)
-        return rc;
+    MOCK_TRY(mock_machine_mean_time(machine, run, &alone));
     w = overlap_make_query(machine, run, MOCK_MODE_SEQUENTIAL,
                            compute_us / alone.us, round, iteration);
     arm = overlap_find_arm(overlaps, &w);
@@ -400,9 +369,9 @@ size_t mock_machine_overlap_settings(const struct mock_machine *machine,
 
 /* ---- the file ---- */
 
+/* Sets a record's time of its collective without overlap. */
 static ncclResult_t overlap_find_comm(const struct mock_machine *machine,
-                                      const struct mock_record *r,
-                                      double *us_ret)
+                                      struct mock_record *r)
 {
     const struct mock_run run = {
         .coll = (ncclFunc_t)r->coll,
@@ -414,16 +383,17 @@ static ncclResult_t overlap_find_comm(const struct mock_machine *machine,
     struct mock_time time = {0};
     ncclResult_t rc = mock_machine_mean_time(machine, &run, &time);
 
-    *us_ret = time.us;
+    r->comm_us = time.us;
     return rc;
 }
 
 /* Sets a record's slowdown, by bisection: the iteration's time increases with
  * it. */
-static ncclResult_t overlap_find_slowdown(const char *path,
-                                          const struct overlap_layers *layers,
+static ncclResult_t overlap_find_slowdown(const char *path, double scatter_us,
                                           struct mock_record *r)
 {
+    struct mock_overlap o = {.compute_us = r->compute_us,
+                             .comm_us = r->comm_us};
     double lo = log(1. / 64);
     double hi = log(64);
     char scatter[64] = "";
@@ -431,23 +401,25 @@ static ncclResult_t overlap_find_slowdown(const char *path,
     for (int i = 0; i < 60; i++) {
         double middle = (lo + hi) / 2;
 
-        if (overlap_run_layers(layers, exp(middle)) < r->mean)
+        o.slowdown = exp(middle);
+        if (mock_iteration_us(r->mode, &o, scatter_us, r->n_layers) < r->mean)
             lo = middle;
         else
             hi = middle;
     }
     r->log_slowdown = (lo + hi) / 2;
-    if (fabs(overlap_run_layers(layers, exp(r->log_slowdown)) - r->mean) <=
-        1e-9 * r->mean)
+    o.slowdown = exp(r->log_slowdown);
+    if (fabs(mock_iteration_us(r->mode, &o, scatter_us, r->n_layers) -
+             r->mean) <= 1e-9 * r->mean)
         return ncclSuccess;
     if (r->mode == MOCK_MODE_FSDP)
         snprintf(scatter, sizeof(scatter), " and a reduce-scatter of %g us",
-                 layers->scatter_us);
+                 scatter_us);
     return mock_fail(ncclInvalidArgument,
                      "%s:%d: mean_us %g cannot be: %d layers of %g us, "
                      "each with a collective of %g us%s alone",
                      path, r->line, r->mean, r->n_layers, r->compute_us,
-                     layers->comm_us, scatter);
+                     r->comm_us, scatter);
 }
 
 /* Sets all slowdowns. A record of fsdp becomes one of each of its collectives,
@@ -467,17 +439,14 @@ static ncclResult_t overlap_find_slowdowns(const char *path,
     for (int i = 0; i < n; i++) {
         struct mock_record *r = &list[i];
         struct mock_record scatter = *r;
-        ncclResult_t rc = overlap_find_comm(machine, r, &r->comm_us);
-        struct overlap_layers layers = {r->mode, r->n_layers, r->compute_us,
-                                        r->comm_us, 0};
+        ncclResult_t rc = overlap_find_comm(machine, r);
 
         scatter.coll = ncclFuncReduceScatter;
         scatter.algo = scatter.scatter_algo;
         scatter.proto = scatter.scatter_proto;
         if (rc == ncclSuccess && r->mode == MOCK_MODE_FSDP)
-            rc = overlap_find_comm(machine, &scatter, &scatter.comm_us);
-        layers.scatter_us = scatter.comm_us;
-        MOCK_THEN(rc, overlap_find_slowdown(path, &layers, r));
+            rc = overlap_find_comm(machine, &scatter);
+        MOCK_THEN(rc, overlap_find_slowdown(path, scatter.comm_us, r));
         if (rc != ncclSuccess)
             return rc;
         if (r->mode != MOCK_MODE_FSDP)

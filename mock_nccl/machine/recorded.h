@@ -47,9 +47,9 @@
  * traces, other computes and types, and those of a tuner, are skipped.
  *
  * A row is stored as one number, the slowdown: the factor on the time of
- * compute and collective while they overlap, for which mock_overlapped_us() or
- * mock_fsdp_us() of the times without overlap is the recorded mean. (One
- * recorded time cannot determine two slowdowns.) A row of fsdp stands for both
+ * compute and collective while they overlap, for which mock_iteration_us() of
+ * the times without overlap is the recorded mean. (One recorded time cannot
+ * determine two slowdowns.) A row of fsdp stands for both
  * of its collectives. Of sequential iterations it is the factor on the
  * collective's time alone. The collective's time without overlap is the mean of
  * timings.csv.

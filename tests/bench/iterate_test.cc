@@ -139,7 +139,7 @@ TEST_F(IterateLoop, TimesEveryArmInEveryRound)
         const stp_measurement &row = Row(i);
         const mock_overlap o{row.work.compute_us, comm_us[i % 3], 1.5,
                              MOCK_TIME_MODELLED};
-        double want = mock_overlapped_us(&o, 4);
+        double want = mock_iteration_us(MOCK_MODE_OVERLAP, &o, 0, 4);
         EXPECT_EQ(i / 3, row.round);
         EXPECT_TRUE(stp_arm_equal(&arms_.arm[i % 3], &row.arm));
         EXPECT_NEAR(want, row.us.mean, 1e-6);

@@ -108,7 +108,9 @@ TEST_F(Record, IterationsAreThoseOfTheMachine)
         mock_machine_overlap(again.get(), &run, MOCK_MODE_OVERLAP,
                              settings[i].compute_us, .5, .5, &b);
         EXPECT_NE(0u, settings[i].k);
-        EXPECT_NEAR(1, mock_overlapped_us(&b, 8) / mock_overlapped_us(&a, 8),
+        EXPECT_NEAR(1,
+                    mock_iteration_us(MOCK_MODE_OVERLAP, &b, 0, 8) /
+                        mock_iteration_us(MOCK_MODE_OVERLAP, &a, 0, 8),
                     .04); // some of other arms' times
     }
 }
@@ -142,10 +144,9 @@ TEST_F(Record, IterationsOfAllModesAreThoseOfTheMachine)
                 EXPECT_EQ(ncclSuccess,
                           mock_machine_overlap(m, &run, s.mode, s.compute_us,
                                                .5, .5, &o));
-            us[k] = s.mode == MOCK_MODE_SEQUENTIAL ? t.us
-                    : s.mode == MOCK_MODE_FSDP
-                        ? mock_fsdp_us(&o, o.comm_us, s.n_layers)
-                        : mock_overlapped_us(&o, s.n_layers);
+            us[k] = s.mode == MOCK_MODE_SEQUENTIAL
+                        ? t.us
+                        : mock_iteration_us(s.mode, &o, o.comm_us, s.n_layers);
         }
         n_of_mode[s.mode]++;
         EXPECT_NEAR(1, us[1] / us[0], .03)

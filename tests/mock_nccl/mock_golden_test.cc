@@ -235,6 +235,8 @@ TEST(Golden, TimesAreThoseOfTheFile)
         mock_overlap overlap{};
         const double compute_us = std::stod(row[10]);
         const int source_of_time = row[9] == "alone" || row[9] == "sequential";
+        const mock_mode mode =
+            row[9] == "fsdp" ? MOCK_MODE_FSDP : MOCK_MODE_OVERLAP;
         char text[96];
 
         const ncclResult_t rc =
@@ -243,15 +245,10 @@ TEST(Golden, TimesAreThoseOfTheFile)
             : row[9] == "sequential"
                 ? mock_machine_time_after(machine.get(), &run, compute_us,
                                           round, iteration, &time)
-                : mock_machine_overlap(machine.get(), &run,
-                                       row[9] == "fsdp" ? MOCK_MODE_FSDP
-                                                        : MOCK_MODE_OVERLAP,
-                                       compute_us, round, iteration, &overlap);
-        if (row[9] == "fsdp")
-            time.us = mock_fsdp_us(&overlap, compute_us, 3);
-        else if (row[9] == "overlap")
-            time.us = mock_overlapped_us(&overlap, 3);
+                : mock_machine_overlap(machine.get(), &run, mode, compute_us,
+                                       round, iteration, &overlap);
         if (!source_of_time) {
+            time.us = mock_iteration_us(mode, &overlap, compute_us, 3);
             time.source = overlap.source;
             time.is_single_pass = overlap.is_single_pass;
         }

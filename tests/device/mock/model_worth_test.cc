@@ -160,7 +160,8 @@ TEST(ModelWords, HaveTheFiguresOfRecordedMachines)
                               mock_machine_overlap(
                                   pair.modelled.get(), &run, MOCK_MODE_OVERLAP,
                                   std::stod(row.at("compute_us")), 0, .5, &o));
-                    us[i] = mock_overlapped_us(&o, std::stoi(row.at("layers")));
+                    us[i] = mock_iteration_us(MOCK_MODE_OVERLAP, &o, 0,
+                                              std::stoi(row.at("layers")));
                 }
                 n++;
                 n_right += (us[0] > us[1]) == (gain.gain > 1);

@@ -174,8 +174,9 @@ TEST(FsdpIteration, TakesItsTime)
     for (const auto &c : cases) {
         const mock_overlap o{c.compute_us, c.gather_us, 1, MOCK_TIME_RECORDED};
 
-        EXPECT_NEAR(c.want, mock_fsdp_us(&o, c.scatter_us, c.n_layers), 1e-9)
-            << c.want;
+        const double us =
+            mock_iteration_us(MOCK_MODE_FSDP, &o, c.scatter_us, c.n_layers);
+        EXPECT_NEAR(c.want, us, 1e-9) << c.want;
     }
 }
 
@@ -195,7 +196,8 @@ TEST_F(Modes, AnFsdpIterationSlowsBothOfItsCollectives)
                 Beside(machine, run, 5, round / 2., .5, MOCK_MODE_FSDP);
             EXPECT_NEAR(1.3 + .4 * round, o.slowdown, 1e-9);
             EXPECT_EQ(MOCK_TIME_RECORDED, o.source);
-            EXPECT_NEAR(us[round], mock_fsdp_us(&o, 10, 2), 1e-6);
+            EXPECT_NEAR(us[round], mock_iteration_us(MOCK_MODE_FSDP, &o, 10, 2),
+                        1e-6);
         }
 }
 
