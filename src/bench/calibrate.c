@@ -65,7 +65,8 @@ static void calibrate_note_layer(struct timing *t)
         return;
     }
     for (size_t c = 0; c < layer->n_colls; c++)
-        STP_DEVICE_DO(t, collective, t->stream, &layer->colls[c], t->err);
+        STP_DEVICE_NOTE(t, COLLECTIVE, t->stream,
+                        .collective = layer->colls[c]);
 }
 
 /* Returns the time of one layer, the mean of 'n' in a row. */
@@ -75,13 +76,13 @@ static double calibrate_run(struct timing *t, unsigned n)
         /* The kernels ahead keep GPUs busy while the layers are launched; the
          * first layer does not count. */
         for (unsigned i = 0; i < ceil(n * t->n_ahead) + AHEAD_MORE; i++)
-            STP_DEVICE_DO(t, elementwise, t->stream, AHEAD_BYTES, t->err);
+            STP_DEVICE_NOTE(t, ELEMENTWISE, t->stream, .n_bytes = AHEAD_BYTES);
         calibrate_note_layer(t);
     }
-    STP_DEVICE_DO(t, record, t->stream, 0, t->err);
+    STP_DEVICE_NOTE(t, RECORD, t->stream, .event = 0);
     for (unsigned i = 0; i < n; i++)
         calibrate_note_layer(t);
-    STP_DEVICE_DO(t, record, t->stream, 1, t->err);
+    STP_DEVICE_NOTE(t, RECORD, t->stream, .event = 1);
     STP_DEVICE_DO(t, synchronise, t->err);
     return t->status == STP_OK ? stp_device_elapsed_us(t->device, 0, 1) / n : 0;
 }

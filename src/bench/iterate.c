@@ -79,11 +79,11 @@ static void iterate_note_iterations(struct loop *l, unsigned n)
 {
     unsigned n_events = stp_workload_events(&l->work);
 
-    STP_DEVICE_DO(l, record, STP_STREAM_MAIN, 0, l->err);
+    STP_DEVICE_NOTE(l, RECORD, STP_STREAM_MAIN, .event = 0);
     for (unsigned i = 0; i < n && l->status == STP_OK; i++) {
         l->status = stp_workload_note(l->device, &l->work, &l->what,
                                       n + 1 + i * n_events, l->err);
-        STP_DEVICE_DO(l, record, STP_STREAM_MAIN, i + 1, l->err);
+        STP_DEVICE_NOTE(l, RECORD, STP_STREAM_MAIN, .event = i + 1);
     }
 }
 

@@ -52,11 +52,11 @@ static void sweep_note(struct sweep *s, const struct stp_collective *what,
                        unsigned n, unsigned spacing)
 {
     if (spacing > 0)
-        STP_DEVICE_DO(s, record, STP_STREAM_MAIN, 0, s->err);
+        STP_DEVICE_NOTE(s, RECORD, STP_STREAM_MAIN, .event = 0);
     for (unsigned i = 1; i <= n; i++) {
-        STP_DEVICE_DO(s, collective, STP_STREAM_MAIN, what, s->err);
+        STP_DEVICE_NOTE(s, COLLECTIVE, STP_STREAM_MAIN, .collective = *what);
         if (spacing > 0 && i % spacing == 0)
-            STP_DEVICE_DO(s, record, STP_STREAM_MAIN, i / spacing, s->err);
+            STP_DEVICE_NOTE(s, RECORD, STP_STREAM_MAIN, .event = i / spacing);
     }
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/room.h"
-#include "device/engine.h"
+#include "device/device.h"
 
 /* ---- making it ---- */
 
@@ -103,7 +103,11 @@ enum stp_status stp_traced_step_note_compute(const struct stp_device *device,
 
     for (size_t i = 0; i < step->program.n_notes && status == STP_OK; i++)
         if (step->program.notes[i].kind == STP_WORK_GEMM)
-            status = stp_device_gemm(device, stream,
-                                     &step->program.notes[i].gemm, err);
+            status = stp_device_note(
+                device,
+                &(struct stp_work){.kind = STP_WORK_GEMM,
+                                   .stream = stream,
+                                   .gemm = step->program.notes[i].gemm},
+                err);
     return status;
 }

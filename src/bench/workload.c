@@ -87,11 +87,11 @@ static void workload_compute(struct noting *n, unsigned stream,
     uint64_t n_bytes = (uint64_t)gemm->m * gemm->n * stp_type_size(gemm->type);
 
     for (unsigned i = 0; i < pass->elementwise_before; i++)
-        STP_DEVICE_DO(n, elementwise, stream, n_bytes, n->err);
+        STP_DEVICE_NOTE(n, ELEMENTWISE, stream, .n_bytes = n_bytes);
     for (unsigned i = 0; i < pass->gemms; i++)
-        STP_DEVICE_DO(n, gemm, stream, gemm, n->err);
+        STP_DEVICE_NOTE(n, GEMM, stream, .gemm = *gemm);
     for (unsigned i = 0; i < pass->elementwise_behind; i++)
-        STP_DEVICE_DO(n, elementwise, stream, n_bytes, n->err);
+        STP_DEVICE_NOTE(n, ELEMENTWISE, stream, .n_bytes = n_bytes);
 }
 
 static void workload_collective(struct noting *n, unsigned stream, int coll)
@@ -99,19 +99,19 @@ static void workload_collective(struct noting *n, unsigned stream, int coll)
     struct stp_collective what = *n->what;
 
     what.coll = coll;
-    STP_DEVICE_DO(n, collective, stream, &what, n->err);
+    STP_DEVICE_NOTE(n, COLLECTIVE, stream, .collective = what);
 }
 
 /* The event by which all that is noted in a stream so far is done. */
 static unsigned workload_mark(struct noting *n, unsigned stream)
 {
-    STP_DEVICE_DO(n, record, stream, n->event, n->err);
+    STP_DEVICE_NOTE(n, RECORD, stream, .event = n->event);
     return n->event++;
 }
 
 static void workload_wait(struct noting *n, unsigned stream, unsigned event)
 {
-    STP_DEVICE_DO(n, wait, stream, event, n->err);
+    STP_DEVICE_NOTE(n, WAIT, stream, .event = event);
 }
 
 /* Makes 'to' wait for all that is noted in 'from'. */

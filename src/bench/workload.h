@@ -22,9 +22,8 @@
 
 #include "core/qsort.h"
 #include "core/status.h"
-#include "device/call.h"
+#include "device/program.h"
 
-struct stp_device;
 struct stp_traced_step;
 
 enum stp_compute {
@@ -69,6 +68,14 @@ int stp_workload_order(const struct stp_workload *a,
         if ((s)->status == STP_OK)                                             \
             (s)->status = stp_device_##op((s)->device, __VA_ARGS__);           \
     } while (0)
+
+/* Notes work of this kind likewise; more arguments set members of stp_work. */
+#define STP_DEVICE_NOTE(s, of_kind, in_stream, ...)                            \
+    STP_DEVICE_DO(s, note,                                                     \
+                  (&(struct stp_work){.kind = STP_WORK_##of_kind,              \
+                                      .stream = (in_stream),                   \
+                                      __VA_ARGS__}),                           \
+                  (s)->err)
 
 enum { STP_MAX_LAYER_COLLS = 3 };
 

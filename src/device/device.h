@@ -6,9 +6,8 @@
  * them lies the one seam to a platform, a rank (device/engine.h): this is the
  * loop over the ranks of a process, written once.
  *
- * Work is noted first: collective, gemm, record and wait return at once.  Then
- * synchronise() has every rank run all of it from a common start, and waits;
- * events hold the times.
+ * Work is noted first: note() returns at once.  Then synchronise() has every
+ * rank run all of it from a common start, and waits; events hold the times.
  *
  * With several processes each opens the device with its part of the ranks, and
  * all of them make the same calls in the same order; times are then those of
@@ -114,6 +113,7 @@ struct stp_question {
 };
 
 struct stp_ranks; /* opaque */
+struct stp_work;  /* device/program.h */
 
 /* An open device; stp_device_open() of device/engine.h makes one. */
 struct stp_device {
@@ -202,39 +202,17 @@ enum stp_status stp_device_check(const struct stp_device *device,
 
 /* ---- noting work ---- */
 
-/* Notes a collective; STP_ERR_RANGE for groups of ranks where a transport has
- * none, and for more than STP_MAX_SPLITS ways to divide the ranks. Collectives
- * within group(begin) and group(end) are one NCCL group; a device without
- * groups runs them one by one. */
-enum stp_status stp_device_collective(const struct stp_device *device,
-                                      unsigned stream,
-                                      const struct stp_collective *collective,
-                                      struct stp_error *err);
-enum stp_status stp_device_group(const struct stp_device *device, bool begin,
-                                 struct stp_error *err);
-
-/* A GEMM, on every rank. */
-enum stp_status stp_device_gemm(const struct stp_device *device,
-                                unsigned stream, const struct stp_gemm *gemm,
-                                struct stp_error *err);
-
-/* The sum of two vectors into one of them, each of 'n_bytes' rounded down to
- * whole floats: 3 times n_bytes through memory, and next to nothing to compute.
- * On every rank.  STP_ERR_RANGE for more than memory holds. */
-enum stp_status stp_device_elementwise(const struct stp_device *device,
-                                       unsigned stream, uint64_t n_bytes,
-                                       struct stp_error *err);
-
-/* Event 'event', from 0, is when all work noted before in this stream is done;
- * each once between two synchronise(). */
-enum stp_status stp_device_record(const struct stp_device *device,
-                                  unsigned stream, unsigned event,
-                                  struct stp_error *err);
-
-/* Work noted later in this stream waits for an event noted earlier in another.
- */
-enum stp_status stp_device_wait(const struct stp_device *device,
-                                unsigned stream, unsigned event,
+/* Notes work on every rank: a collective, the beginning or end of one NCCL
+ * group of collectives, a GEMM, an event or a wait for one, or an elementwise
+ * kernel, the sum of two vectors into one of them, which moves three times its
+ * bytes, rounded down to whole floats, and computes next to nothing.  Each
+ * event is recorded once between two synchronise().
+ *
+ * STP_ERR_RANGE for groups of ranks where a transport has none, for more than
+ * STP_MAX_SPLITS ways to divide the ranks, for vectors that memory does not
+ * hold, and as stp_program_add(). */
+enum stp_status stp_device_note(const struct stp_device *device,
+                                const struct stp_work *work,
                                 struct stp_error *err);
 
 /* ---- running it ---- */

@@ -167,7 +167,7 @@ struct stp_engine_ops {
 
     /* ---- order and time ---- */
 
-    /* As stp_device_record() and stp_device_wait() of this rank. */
+    /* As noted work of the device, of this rank alone. */
     enum stp_status (*record)(void *self, unsigned stream, unsigned event,
                               struct stp_error *err);
     enum stp_status (*wait)(void *self, unsigned stream, unsigned event,
@@ -333,11 +333,6 @@ struct stp_engines {
 enum stp_status stp_device_open(const struct stp_device_options *options,
                                 const struct stp_engines *engines,
                                 struct stp_device *device_ret,
-                                struct stp_error *err);
-
-/* Notes work on all ranks, for device_note.c. */
-enum stp_status stp_device_note(const struct stp_device *device,
-                                const struct stp_work *work,
                                 struct stp_error *err);
 
 /* The engine of the first rank here, for device_info.c. */

@@ -310,9 +310,8 @@ TEST_P(DeviceContract, HashesResults)
 TEST_P(DeviceContract, RefusesVectorsThatMemoryDoesNotHold)
 {
     Record(STP_STREAM_MAIN, 0);
-    for (uint64_t n_bytes : {uint64_t{1} << 50, UINT64_MAX / 4, UINT64_MAX}) {
-        const stp_status status =
-            stp_device_elementwise(&device_, STP_STREAM_MAIN, n_bytes, &err_);
+    for (uint64_t n : {uint64_t{1} << 50, UINT64_MAX / 4, UINT64_MAX}) {
+        const stp_status status = TryWork(Work(STP_WORK_ELEMENTWISE, 0, 0, n));
         if (info_.has_data || status != STP_OK)
             ExpectRefusal(status);
     }

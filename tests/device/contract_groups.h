@@ -52,7 +52,7 @@ TEST_P(DeviceContract, RefusesGroupsThatDoNotDivideTheRanks)
         stp_collective collective = Count(ncclFuncAllReduce, 12);
         collective.groups = groups;
         stp_device_run run{};
-        ExpectRefusal(stp_device_collective(&device_, 0, &collective, &err_));
+        ExpectRefusal(TryNote(0, collective));
         ExpectRefusal(
             stp_device_probe(&device_, &collective, &run, nullptr, &err_));
     }

@@ -9,6 +9,7 @@
 
 extern "C" {
 #include "device/device.h"
+#include "device/program.h"
 }
 
 #include "nccl_tuner_abi.h"
@@ -69,27 +70,49 @@ class DeviceFixture : public testing::Test
 
     void Note(unsigned stream, const stp_collective &collective)
     {
-        Ok(stp_device_collective(&device_, stream, &collective, &err_));
+        Ok(TryNote(stream, collective));
+    }
+    stp_status TryNote(unsigned stream, const stp_collective &collective)
+    {
+        stp_work work = Work(STP_WORK_COLLECTIVE, stream);
+        work.collective = collective;
+        return TryWork(work);
+    }
+    static stp_work Work(stp_work_kind kind, unsigned stream = 0,
+                         unsigned event = 0, uint64_t n_bytes = 0)
+    {
+        stp_work work{};
+        work.kind = kind;
+        work.stream = stream;
+        work.event = event;
+        work.n_bytes = n_bytes;
+        return work;
+    }
+    stp_status TryWork(const stp_work &work)
+    {
+        return stp_device_note(&device_, &work, &err_);
     }
     stp_status Gemm(unsigned stream, const stp_gemm &gemm)
     {
-        return stp_device_gemm(&device_, stream, &gemm, &err_);
+        stp_work work = Work(STP_WORK_GEMM, stream);
+        work.gemm = gemm;
+        return TryWork(work);
     }
     void Elementwise(unsigned stream, uint64_t n_bytes)
     {
-        Ok(stp_device_elementwise(&device_, stream, n_bytes, &err_));
+        Ok(TryWork(Work(STP_WORK_ELEMENTWISE, stream, 0, n_bytes)));
     }
     void Group(bool begin)
     {
-        Ok(stp_device_group(&device_, begin, &err_));
+        Ok(TryWork(Work(begin ? STP_WORK_GROUP_BEGIN : STP_WORK_GROUP_END)));
     }
     void Record(unsigned stream, unsigned event)
     {
-        Ok(stp_device_record(&device_, stream, event, &err_));
+        Ok(TryWork(Work(STP_WORK_RECORD, stream, event)));
     }
     void Wait(unsigned stream, unsigned event)
     {
-        Ok(stp_device_wait(&device_, stream, event, &err_));
+        Ok(TryWork(Work(STP_WORK_WAIT, stream, event)));
     }
 
     stp_status Run()

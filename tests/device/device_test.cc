@@ -132,16 +132,16 @@ TEST_F(Ranks, GiveCollectivesDataThatNoneBeforeThemHad)
 TEST_F(Ranks, RefuseWhatNoGroupCanHold)
 {
     Open();
-    EXPECT_EQ(STP_ERR_RANGE, stp_device_group(&device_, false, &err_));
+    EXPECT_EQ(STP_ERR_RANGE, TryWork(Work(STP_WORK_GROUP_END)));
     EXPECT_STREQ("the end of a group that was not begun", err_.text);
     Group(true);
-    EXPECT_EQ(STP_ERR_RANGE, stp_device_group(&device_, true, &err_));
+    EXPECT_EQ(STP_ERR_RANGE, TryWork(Work(STP_WORK_GROUP_BEGIN)));
     EXPECT_STREQ("a group within a group", err_.text);
-    EXPECT_EQ(STP_ERR_RANGE, stp_device_record(&device_, 0, 0, &err_));
+    EXPECT_EQ(STP_ERR_RANGE, TryWork(Work(STP_WORK_RECORD, 0, 0)));
     EXPECT_STREQ("only collectives can be in a group", err_.text);
     const stp_collective what = Make(ncclFuncAllReduce, 16);
     Note(0, what);
-    EXPECT_EQ(STP_ERR_RANGE, stp_device_collective(&device_, 1, &what, &err_));
+    EXPECT_EQ(STP_ERR_RANGE, TryNote(1, what));
     EXPECT_STREQ("a group in two streams, expected one", err_.text);
 }
 

@@ -239,8 +239,7 @@ TEST_F(DeviceCpu, RefusesWhatItCannotRun)
         const stp_collective collective{c.coll, c.n_bytes, c.type, c.op,
                                         c.root, false,     {}};
         stp_device_run run{};
-        EXPECT_EQ(STP_ERR_RANGE,
-                  stp_device_collective(&device_, 0, &collective, &err_));
+        EXPECT_EQ(STP_ERR_RANGE, TryNote(0, collective));
         EXPECT_STREQ(c.text, err_.text);
         EXPECT_EQ(STP_ERR_RANGE, stp_device_probe(&device_, &collective, &run,
                                                   nullptr, &err_));
@@ -248,19 +247,6 @@ TEST_F(DeviceCpu, RefusesWhatItCannotRun)
     }
     EXPECT_EQ(STP_OK, Run());
     EXPECT_TRUE(plan_.ran.empty());
-}
-
-TEST_F(DeviceCpu, RefusesStreamsAndWaitsThatCannotBe)
-{
-    const stp_collective collective = Floats(1);
-    Open();
-
-    EXPECT_EQ(STP_ERR_RANGE,
-              stp_device_collective(&device_, 2, &collective, &err_));
-    EXPECT_STREQ("stream 2 of 2", err_.text);
-    EXPECT_EQ(STP_ERR_RANGE, stp_device_record(&device_, 3, 0, &err_));
-    EXPECT_EQ(STP_ERR_RANGE, stp_device_wait(&device_, 0, 4, &err_));
-    EXPECT_THAT(err_.text, HasSubstr("event 4"));
 }
 
 TEST_F(DeviceCpu, RefusesArms)
@@ -320,12 +306,12 @@ TEST_F(DeviceCpu, RefusesVectorsLongerThanTheMemory)
     Open();
 
     EXPECT_EQ(STP_ERR_RANGE,
-              stp_device_elementwise(&device_, 0, uint64_t{1} << 56, &err_));
+              TryWork(Work(STP_WORK_ELEMENTWISE, 0, 0, uint64_t{1} << 56)));
     EXPECT_THAT(err_.text, HasSubstr("1 process with 288230376.15 GB each"));
     EXPECT_EQ(STP_ERR_RANGE,
-              stp_device_elementwise(&device_, 0, UINT64_MAX, &err_));
+              TryWork(Work(STP_WORK_ELEMENTWISE, 0, 0, UINT64_MAX)));
     EXPECT_THAT(err_.text, HasSubstr("18446744073.71 GB each"));
-    EXPECT_EQ(STP_ERR_RANGE, stp_device_elementwise(&device_, 2, 4, &err_));
+    EXPECT_EQ(STP_ERR_RANGE, TryWork(Work(STP_WORK_ELEMENTWISE, 2, 0, 4)));
     EXPECT_STREQ("stream 2 of 2", err_.text);
 }
 
@@ -390,7 +376,9 @@ TEST(DeviceGloo, SaysWhichRankDied)
 
     if (ranks.world()->rank == 2)
         raise(SIGKILL);
-    stp_device_collective(&device, STP_STREAM_MAIN, &collective, &err);
+    stp_work work{}; // all 0: of kind collective, in the main stream
+    work.collective = collective;
+    stp_device_note(&device, &work, &err);
     stp_status status = stp_device_synchronise(&device, &err);
 
     EXPECT_EQ(STP_ERR_DEVICE, status);

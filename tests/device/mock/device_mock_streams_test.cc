@@ -214,10 +214,10 @@ TEST_F(DeviceMockStreams, AGroupRunsBesideComputeAsACollectiveDoes)
     Time([&] {
         EXPECT_EQ(STP_OK, Gemm(kMain, kSquare));
         Record(kMain, 2);
-        EXPECT_EQ(STP_OK, stp_device_group(&device_, true, &err_));
+        DeviceFixture::Group(true);
         Send(kComm, 2 * kMiB);
         Send(kComm, 2 * kMiB);
-        EXPECT_EQ(STP_OK, stp_device_group(&device_, false, &err_));
+        DeviceFixture::Group(false);
         Record(kComm, 3);
         Wait(kComm, 2); // so that both events are of one draw
         Wait(kMain, 3);

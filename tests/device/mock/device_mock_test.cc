@@ -222,9 +222,9 @@ TEST_F(DeviceMockMemory, CopiesLeaveTheSmsToCompute)
     const auto beside = [&](const stp_arm &arm) {
         Select(arm);
         Record(0, 0);
-        Ok(stp_device_gemm(&device_, STP_STREAM_MAIN, &gemm, &err_));
+        Ok(Gemm(STP_STREAM_MAIN, gemm));
         Record(0, 1);
-        Ok(stp_device_wait(&device_, STP_STREAM_COMM, 0, &err_));
+        Wait(STP_STREAM_COMM, 0);
         Note(STP_STREAM_COMM, Make(ncclFuncAllGather, 1 << 20, STP_TYPE_BF16));
         Synchronise();
         return Elapsed(0, 1);
@@ -232,7 +232,7 @@ TEST_F(DeviceMockMemory, CopiesLeaveTheSmsToCompute)
     BeginRound(0, 2);
     Select(kAuto);
     Record(0, 0);
-    Ok(stp_device_gemm(&device_, STP_STREAM_MAIN, &gemm, &err_));
+    Ok(Gemm(STP_STREAM_MAIN, gemm));
     Record(0, 1);
     Synchronise();
     const double alone = Elapsed(0, 1);
@@ -265,8 +265,7 @@ TEST_F(DeviceMock, RefusesGroupsAcrossNodesEachTime)
         collective.type = STP_TYPE_F32;
         collective.groups = groups;
         for (int i = 0; i < 2; i++) {
-            EXPECT_EQ(STP_ERR_RANGE,
-                      stp_device_collective(&device_, 0, &collective, &err_));
+            EXPECT_EQ(STP_ERR_RANGE, TryNote(0, collective));
             EXPECT_EQ(STP_ERR_RANGE, stp_device_probe(&device_, &collective,
                                                       &run, nullptr, &err_));
             EXPECT_THAT(err_.text,
