@@ -27,11 +27,8 @@ static enum stp_status choices_probe(const struct stp_device *device,
 {
     struct stp_nccl_choice row = {.what = *what};
     struct stp_device_run run;
-    enum stp_status status =
-        stp_device_probe(device, what, &run, &row.question, err);
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_device_probe(device, what, &run, &row.question, err));
     if (row.question.n_bytes == 0)
         return choices_fail_unknown(device, "what it asks its tuner", err);
     if (run.algo < 0 || run.proto < 0 || run.n_channels == 0) {

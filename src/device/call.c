@@ -25,11 +25,9 @@ enum stp_status stp_collective_check(const struct stp_collective *c,
                                      unsigned n_ranks, uint64_t max_bytes,
                                      struct stp_error *err)
 {
-    enum stp_status status = stp_rank_groups_check(&c->groups, n_ranks, err);
     uint64_t grain;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_rank_groups_check(&c->groups, n_ranks, err));
     n_ranks = stp_collective_ranks(c, n_ranks);
     if (c->coll < ncclFuncBroadcast || c->coll > ncclFuncAllReduce)
         return stp_fail(err, STP_ERR_RANGE, "no collective %d", c->coll);

@@ -152,7 +152,6 @@ enum stp_status stp_thread_pool_run(struct stp_thread_pool *c,
                                     struct stp_error *err)
 {
     const struct member *first = NULL;
-    enum stp_status status;
 
     pthread_mutex_lock(&c->lock);
     c->job = job;
@@ -163,9 +162,7 @@ enum stp_status stp_thread_pool_run(struct stp_thread_pool *c,
     atomic_fetch_add(&c->n_jobs, 1);
     pthread_cond_broadcast(&c->begin);
     pthread_mutex_unlock(&c->lock);
-    status = pool_watch(c, world, time_limit_s, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(pool_watch(c, world, time_limit_s, err));
     /* The failure of a thread by itself, if one failed so: those that only
      * stopped for it say nothing of why. */
     for (unsigned i = 0; i < c->n; i++)

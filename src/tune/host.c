@@ -86,10 +86,9 @@ enum stp_status stp_tune_measure_steadiness(
     struct stp_steadiness *steadiness_ret, struct stp_error *err)
 {
     struct stp_comparisons each;
-    enum stp_status status = stp_compare(data, &each, err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_compare(data, &each, err));
     status = stp_steadiness_of(&each, pooled, steadiness_ret, err);
     stp_comparisons_free(&each);
     return status;

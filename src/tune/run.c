@@ -74,12 +74,11 @@ static enum stp_status run_measure_pass(const struct stp_tune_job *job,
     struct stp_device device;
     struct stp_tune_pass pass = {
         .job = job, .device = &device, .state = state, .stage_ms = r->stage_ms};
-    enum stp_status status = job->host->open(
-        job->host->user, plan->n_passes > 0 ? plan->ranks[i] : 0, NULL, &device,
-        err);
+    enum stp_status status = STP_OK;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(job->host->open(job->host->user,
+                            plan->n_passes > 0 ? plan->ranks[i] : 0, NULL,
+                            &device, err));
     stp_get_device_facts(&device, &pass.known);
     r->info = pass.known.info;
     if (r->info.max_rounds == 1)

@@ -72,10 +72,8 @@ enum stp_status stp_tune_stage(const struct stp_tune_job *job,
         (result->info.setups >> STP_MEMORY_STAGE & 1) == 0)
         return STP_OK;
     for (size_t i = 0; i < n_passes && status == STP_OK; i++) {
-        status = stp_tune_begin_trial(job, plan, i, job->files->trial,
-                                      result->info.gpu, err);
-        if (status != STP_OK)
-            return status;
+        STP_TRY(stp_tune_begin_trial(job, plan, i, job->files->trial,
+                                     result->info.gpu, err));
         stp_device_use_graphs(device, true);
         status = stage_measure(job, plan, device, &result->captured, err);
         stp_device_use_graphs(device, false);

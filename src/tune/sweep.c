@@ -172,9 +172,7 @@ static enum stp_status sweep_refine(struct sweep *s,
     for (int wave = 0; n > 0 && wave < MAX_WAVES && status == STP_OK; wave++) {
         struct stp_comparisons all;
 
-        status = stp_compare(s->data, &all, err);
-        if (status != STP_OK)
-            return status;
+        STP_TRY(stp_compare(s->data, &all, err));
         if (s->same_bits)
             stp_keep_same_bits(&all);
         n = 0;

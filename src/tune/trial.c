@@ -38,11 +38,9 @@ static enum stp_status trial_compile(const struct stp_device_info *info,
 {
     struct stp_shape shape;
     struct stp_policy *policy;
-    enum stp_status status =
-        stp_policy_load(STP_POLICY_OF_ARMS, path, &policy, err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_policy_load(STP_POLICY_OF_ARMS, path, &policy, err));
     shape = (struct stp_shape){info->n_ranks, info->n_nodes, info->gpu};
     status = stp_policy_compile(policy, &shape, compiled_ret, err);
     if (status == STP_OK)
@@ -57,11 +55,8 @@ enum stp_status stp_trial_require_rules(const char *path,
 {
     struct stp_compiled *compiled;
     size_t n_rules, n_apply;
-    enum stp_status status =
-        trial_compile(info, path, &compiled, &n_rules, err);
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(trial_compile(info, path, &compiled, &n_rules, err));
     n_apply = stp_compiled_size(compiled);
     stp_compiled_free(compiled);
     if (n_apply > 0)
@@ -100,11 +95,8 @@ enum stp_status stp_trial_require_decisions(
     struct stp_compiled *compiled;
     size_t n_rules;
     bool is_decided = false;
-    enum stp_status status =
-        trial_compile(info, path, &compiled, &n_rules, err);
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(trial_compile(info, path, &compiled, &n_rules, err));
     for (size_t i = 0; i < comparisons->n_points && !is_decided; i++) {
         const struct stp_point *p = &comparisons->points[i];
 
@@ -171,9 +163,7 @@ static enum stp_status trial_print_rules(const char *path,
             j++;
         if (j < i)
             continue; /* told already */
-        status = trial_compile(&shape, path, &compiled, &n_rules, err);
-        if (status != STP_OK)
-            return status;
+        STP_TRY(trial_compile(&shape, path, &compiled, &n_rules, err));
         fprintf(fp, "%zu of %zu rules apply to ", stp_compiled_size(compiled),
                 n_rules);
         if (has_others)
@@ -305,10 +295,9 @@ enum stp_status stp_trial_add_unseen(const struct stp_device_info *info,
 {
     struct stp_policy *policy;
     uint64_t *ends;
-    enum stp_status status = stp_policy_load_any(path, &policy, err);
+    enum stp_status status = STP_OK;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_policy_load_any(path, &policy, err));
     ends = calloc(2 * stp_policy_size(policy) + 1, sizeof(*ends));
     if (ends == NULL)
         status = stp_nomem(err);

@@ -459,9 +459,7 @@ static enum stp_status verify_try(struct verify *v,
     stp_comparisons_free(&p->verdicts);
     stp_comparisons_free(&p->step_verdicts);
     for (size_t i = 0; i < n_passes && status == STP_OK; i++) {
-        status = stp_tune_begin_trial(v->job, plan, i, v->path, gpu, err);
-        if (status != STP_OK)
-            return status;
+        STP_TRY(stp_tune_begin_trial(v->job, plan, i, v->path, gpu, err));
         stp_get_device_facts(&v->job->trial->device, &v->known);
         if (i == 0 && !verify_saves_time(v)) {
             stp_dataset_free(&p->tried);

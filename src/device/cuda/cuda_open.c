@@ -311,9 +311,7 @@ cuda_connect_ranks(struct stp_cuda *d, const struct stp_device_options *options,
              stp_thread_pool_create(d->n_local / d->n_gpus, &d->pool, err));
     STP_THEN(status,
              stp_thread_pool_run(d->pool, cuda_open_part, d, d->world, 0, err));
-    status = stp_world_agree(d->world, status, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_world_agree(d->world, status, err));
     /* All take rank 0's id. */
     ids = calloc(world->size, sizeof(*ids));
     places = calloc(d->n_ranks, sizeof(*places));

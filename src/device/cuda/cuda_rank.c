@@ -147,12 +147,10 @@ static enum stp_status rank_copy(struct stp_cuda_rank *r, void *to,
                                  enum cudaMemcpyKind kind,
                                  struct stp_error *err)
 {
-    const enum stp_status status = rank_begin(r, err);
     cudaStream_t stream = r->stream[STP_STREAM_MAIN];
     cudaError_t result;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(rank_begin(r, err));
     result = cudaMemcpyAsync(to, from, nbytes, kind, stream);
     STP_CUDA_THEN(result, cudaStreamSynchronize(stream));
     return rank_called(r, result, "cudaMemcpy", err);
@@ -215,12 +213,11 @@ static enum stp_status cuda_product(void *self, unsigned stream,
 {
     struct stp_cuda_rank *r = self;
     const struct stp_cuda_lt_plan *plan;
-    enum stp_status status = stp_product_check(p, err);
+    enum stp_status status = STP_OK;
     bool is_first;
 
-    STP_THEN(status, rank_begin_in(r, stream, err));
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_product_check(p, err));
+    STP_TRY(rank_begin_in(r, stream, err));
     /* The kernel of the first product of its shape is loaded while nothing
      * runs, as loading may wait for running kernels, and these for other ranks
      * of this process. */
@@ -327,11 +324,9 @@ static enum stp_status cuda_split(void *self,
                                   struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    const enum stp_status status = rank_begin(r, err);
     int result;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(rank_begin(r, err));
     if (r->n_parts == STP_MAX_SPLITS)
         return stp_fail(err, STP_ERR_RANGE, "more than %d splits",
                         STP_MAX_SPLITS);
@@ -348,12 +343,10 @@ static enum stp_status cuda_record(void *self, unsigned stream, unsigned event,
                                    struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    enum stp_status status = rank_begin_call(r, stream, err);
     cudaError_t result;
 
-    STP_THEN(status, stp_cuda_events(r, event, err));
-    if (status != STP_OK)
-        return status;
+    STP_TRY(rank_begin_call(r, stream, err));
+    STP_TRY(stp_cuda_events(r, event, err));
     /* In a graph an event that is timed cannot be waited for: two are recorded.
      */
     result = cudaEventRecordWithFlags(r->events[event], r->stream[stream],
@@ -371,10 +364,8 @@ static enum stp_status cuda_wait(void *self, unsigned stream, unsigned event,
                                  struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    const enum stp_status status = rank_begin_call(r, stream, err);
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(rank_begin_call(r, stream, err));
     if (event >= r->n_events || r->recorded[event] != r->run)
         return stp_fail(err, STP_ERR_RANGE,
                         "a wait for event %u, which was not recorded before",
@@ -593,10 +584,8 @@ static enum stp_status cuda_fill(void *self, const struct stp_pattern *pattern,
 {
     struct stp_cuda_rank *r = self;
     cudaStream_t s = r->stream[STP_STREAM_MAIN];
-    const enum stp_status status = rank_begin(r, err);
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(rank_begin(r, err));
     return rank_called(
         r,
         poison ? stp_kernel_poison(pattern, pattern->rank, data, n, s)
@@ -610,11 +599,9 @@ cuda_examine(void *self, const struct stp_pattern *pattern, const void *data,
 {
     struct stp_cuda_rank *r = self;
     cudaStream_t s = r->stream[STP_STREAM_MAIN];
-    const enum stp_status status = rank_begin(r, err);
     cudaError_t result;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(rank_begin(r, err));
     result = cudaMemsetAsync(r->found, 0, sizeof(*r->found), s);
     STP_CUDA_THEN(result, stp_kernel_examine(pattern, pattern->rank, data, n,
                                              r->found, s));
@@ -658,12 +645,10 @@ static cudaError_t rank_fork_stream(const struct stp_cuda_rank *r,
 static enum stp_status cuda_begin_capture(void *self, struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    enum stp_status status = rank_begin(r, err);
     cudaError_t result;
 
-    STP_THEN(status, stp_cuda_events(r, 0, err));
-    if (status != STP_OK)
-        return status;
+    STP_TRY(rank_begin(r, err));
+    STP_TRY(stp_cuda_events(r, 0, err));
     r->captures = true;
     /* Other ranks of the thread may still capture when this one's graph is made
      * ready, which stricter modes forbid. */
@@ -678,11 +663,9 @@ static enum stp_status cuda_end_capture(void *self, struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
     cudaGraph_t graph = NULL;
-    const enum stp_status status = rank_begin(r, err);
     cudaError_t result;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(rank_begin(r, err));
     r->captures = false;
     result = rank_fork_stream(r, STP_STREAM_COMM, STP_STREAM_MAIN);
     STP_CUDA_THEN(result,

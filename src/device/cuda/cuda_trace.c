@@ -301,10 +301,9 @@ enum stp_status stp_cuda_trace_begin(struct stp_cuda_trace *trace, int gpu,
                                      const cudaStream_t stream[STP_N_STREAMS],
                                      struct stp_error *err)
 {
-    enum stp_status status = cupti_begin(err);
+    enum stp_status status = STP_OK;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(cupti_begin(err));
     for (unsigned i = 0; i < STP_N_STREAMS; i++)
         STP_THEN(status, cupti_check(the.api.stream_id(NULL, stream[i], 0,
                                                        &trace->stream_id[i]),

@@ -8,6 +8,7 @@
 
 #include "core/names.h"
 #include "core/rng.h"
+#include "core/room.h"
 #include "core/text.h"
 #include "core/utf8.h"
 #include "device/arm_tuner.h"
@@ -54,7 +55,7 @@ struct engine {
     struct stp_mock_compute *computes; /* of noted work; of collectives 0 */
     struct label *labels;              /* one each */
     size_t n_noted;
-    size_t capacity;
+    size_t capacity, label_capacity;
     bool traces;
     struct stp_spans spans;
     struct stp_ranges ranges;
@@ -210,20 +211,9 @@ static enum stp_status mock_add(struct engine *e, const struct stp_work *work,
 
     if (e->program.noted.ran)
         e->n_noted = 0;
-    if (e->n_noted == e->capacity) {
-        const size_t n = 2 * e->capacity + 64;
-        struct stp_mock_compute *computes =
-            realloc(e->computes, n * sizeof(*computes));
-        struct label *labels = realloc(e->labels, n * sizeof(*labels));
-
-        if (computes != NULL)
-            e->computes = computes;
-        if (labels != NULL)
-            e->labels = labels;
-        if (computes == NULL || labels == NULL)
-            return stp_nomem(err);
-        e->capacity = n;
-    }
+    if (!STP_ROOM(e->computes, e->n_noted, e->capacity) ||
+        !STP_ROOM(e->labels, e->n_noted, e->label_capacity))
+        return stp_nomem(err);
     noted.task = e->n_noted;
     STP_TRY(mock_note(e, &noted, err));
     e->computes[e->n_noted] = compute;

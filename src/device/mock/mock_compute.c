@@ -205,11 +205,9 @@ enum stp_status stp_mock_gemm(const struct mock_machine *machine,
 {
     double tflops = compute_peak_of(machine, gemm);
     struct neighbours found = {0};
-    enum stp_status status = stp_mock_check_gemm(machine, gemm, err);
 
-    STP_THEN(status, compute_find_neighbours(machine, gemm, &found, err));
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_mock_check_gemm(machine, gemm, err));
+    STP_TRY(compute_find_neighbours(machine, gemm, &found, err));
     *compute_ret = (struct stp_mock_compute){
         compute_model(gemm, gemm->k, tflops), STP_SOURCE_MODELLED};
     if (found.near.k != 0)

@@ -134,12 +134,10 @@ static enum stp_status page_find_add_folder(struct stp_page_found *found,
                                                  STP_PAGE_SWEEP};
     char path[STP_PAGE_PATH], name[2][NAME_MAX + 2];
     size_t n[2] = {0, 0};
-    enum stp_status status =
-        page_find_join(folder, strlen(folder), "/rounds.csv", path, err);
+    enum stp_status status = STP_OK;
     DIR *dir;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(page_find_join(folder, strlen(folder), "/rounds.csv", path, err));
     if (access(path, F_OK) == 0)
         return page_find_add_file(found, path, err);
     dir = opendir(folder);
