@@ -20,8 +20,6 @@ static const char head[] =
     "continues.\n";
 static const char iterating[] = "iterations: yes\n";
 
-/* ---- the plan, in lines that must not change ---- */
-
 /* ---- saving ---- */
 
 /* The plan exists only with its own measurements: it is removed before those of
