@@ -96,12 +96,12 @@ static bool normal_ran(const struct size *s, const struct stp_measurement **ran)
 }
 
 /* Time here over time there, where it is out of line: beyond a quarter, and
- * beyond a half of what is only an estimate; NaN elsewhere. */
+ * beyond twice what is only an estimate; NaN elsewhere. */
 static bool normal_is_off(const struct size *s, double *ratio_ret)
 {
     const double ratio = s->there != NULL ? s->us / s->there->us : (double)NAN;
     const double most =
-        s->there != NULL && stp_source_is_estimate(s->there->m.source) ? 1.5
+        s->there != NULL && stp_source_is_estimate(s->there->m.source) ? 2
                                                                        : 1.25;
 
     *ratio_ret = ratio;
