@@ -490,7 +490,7 @@ static ncclResult_t comm_init_tuner(struct mock_comm *comm, uint64_t comm_id,
         return ncclSuccess;
     return mock_fail(rc, "tuner '%s': init returned %d (%s)%s", name, (int)rc,
                      mock_result_name(rc),
-                     atomic_load(&comm->tuner->has_finalize)
+                     mock_tuner_has_finalize(comm->tuner)
                          ? ""
                          : "; NCCL would then crash in ncclCommAbort");
 }
@@ -502,7 +502,7 @@ static ncclResult_t comm_drop_plugins(struct mock_comm *comm)
     ncclResult_t rc = ncclSuccess;
 
     if (comm->tuner != NULL && mock_tuner_is_complete(comm->tuner) &&
-        atomic_load(&comm->tuner->has_finalize))
+        mock_tuner_has_finalize(comm->tuner))
         rc = mock_tuner_finalize(comm->tuner, comm->context);
     if (rc == ncclSuccess && comm->tuner != NULL)
         mock_loader_release(comm->nccl, comm->owns_tuner);

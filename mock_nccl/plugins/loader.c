@@ -155,8 +155,9 @@ static bool loader_find_tuner(struct mock_nccl *nccl)
         if (found != NULL) {
             nccl->tuner.version = v;
             nccl->tuner.symbol = found;
-            atomic_store(&nccl->tuner.has_finalize,
-                         v == nccl->version->newest_tuner || nccl->wrapped[v]);
+            mock_tuner_set_finalize(&nccl->tuner,
+                                    v == nccl->version->newest_tuner ||
+                                        nccl->wrapped[v]);
             words.name = mock_tuner_name(&nccl->tuner);
             mock_log_line(rules, MOCK_LINE_USING, &words);
             return true;
@@ -224,7 +225,7 @@ void mock_loader_release(struct mock_nccl *nccl, bool owner)
         const struct mock_line_words words = {.name = mock_tuner_name(tuner)};
 
         mock_log_line(rules, MOCK_LINE_CLOSING, &words);
-        nccl->wrapped[tuner->version] = atomic_load(&tuner->has_finalize);
+        nccl->wrapped[tuner->version] = mock_tuner_has_finalize(tuner);
         loader_close_library(nccl);
         tuner->symbol = NULL;
         if (!rules->counts_all)

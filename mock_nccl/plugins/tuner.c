@@ -165,7 +165,7 @@ ncclResult_t mock_tuner_init(struct mock_tuner *tuner,
     ncclResult_t rc = calls[tuner->version].init(tuner->symbol, args, context);
 
     if (rc == ncclSuccess)
-        atomic_store(&tuner->has_finalize, true);
+        mock_tuner_set_finalize(tuner, true);
     return rc;
 }
 

@@ -1,7 +1,6 @@
 /* tuner.h - calls a tuner of any version, as NCCL's shims do */
 #pragma once
 
-#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/error.h"
@@ -14,9 +13,19 @@ struct mock_tuner {
 
     /* NCCL uses a tuner of its own version directly and wraps older ones.  A
      * wrapper has no finalize until an init has succeeded, and calling it would
-     * crash. */
-    atomic_bool has_finalize;
+     * crash.  By the functions below alone: threads share it. */
+    bool has_finalize;
 };
+
+static inline bool mock_tuner_has_finalize(const struct mock_tuner *tuner)
+{
+    return __atomic_load_n(&tuner->has_finalize, __ATOMIC_SEQ_CST);
+}
+
+static inline void mock_tuner_set_finalize(struct mock_tuner *tuner, bool has)
+{
+    __atomic_store_n(&tuner->has_finalize, has, __ATOMIC_SEQ_CST);
+}
 
 struct mock_init_args {
     uint64_t comm_id;

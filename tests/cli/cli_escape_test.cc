@@ -139,7 +139,7 @@ TEST_F(CliEscape, OfMeasurements)
         for (int i = 0; i < 2; i++)
             ExpectHarmlessFile("m.csv", text, commands, &rng);
     EXPECT_EQ(50u, n_runs_);
-    EXPECT_GE(n_shown_, 20u);
+    EXPECT_GE(n_shown_, 8u); // lines of others are skipped, and counted
 }
 
 TEST_F(CliEscape, OfMachines)

@@ -16,8 +16,6 @@
 
 #include "support/mock_test.h"
 
-using atomic_bool = bool; // which has the layout of C's
-
 extern "C" {
 #include "plugins/tuner.h"
 }

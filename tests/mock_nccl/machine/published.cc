@@ -25,8 +25,7 @@ namespace
 
 constexpr const char *kOps[] = {"broadcast", "reduce", "all_gather",
                                 "reduce_scatter", "all_reduce"};
-constexpr const char *kSource =
-    "NVIDIA's nccl-tests in ai-dynamo/aiconfigurator at 095f58a (Apache-2.0)";
+constexpr const char *kSource = "NVIDIA's nccl-tests (aiconfigurator 095f58a)";
 
 // The machine that has the GPU's search graphs.
 struct Gpu {
@@ -233,7 +232,8 @@ void PrintCalibration(const std::vector<Cell> &cells, const Gpu &gpu)
     std::printf("\n%s/calibration.csv:\n# Fitted by ci/by_hand/published to "
                 "times of %s of 2, 4 and 8 GPUs. Nobody published those of "
                 "broadcasts, reduces and trees: the fit of all collectives, "
-                "and of rings, stands for them.\n"
+                "and of rings, stands for them. The times are in "
+                "ai-dynamo/aiconfigurator at 095f58a (Apache-2.0).\n"
                 "collective,algorithm,protocol,launch_us,latency,bandwidth,"
                 "copy,source\n",
                 gpu.machine, gpu.device);

@@ -77,7 +77,7 @@ TEST(NetPlugin, IsLoadedAndLoggedLikeInThatVersion)
          "nope",
          0,
          {"IN " NET "Could not find: nope libnccl-net-nope.so. Using internal "
-                    "network plugin."}},
+          "network plugin."}},
         {"2.24",
          "@net_echo_v4.so",
          4,
