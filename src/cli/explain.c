@@ -378,7 +378,7 @@ static enum stp_status explain_other(struct explain *e,
 static enum stp_status explain_diff(struct explain *e)
 {
     struct stp_choices both = {.n = 2, .key = "differences"};
-    struct stp_explanation explained[2] = {{NULL}, {NULL}};
+    struct stp_explanation explained[2] = {{0}, {0}};
     struct stp_table t;
     enum stp_status status;
 

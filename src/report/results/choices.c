@@ -62,7 +62,7 @@ void stp_print_versions(const struct stp_choices *c, FILE *fp)
 static void choices_put(const struct stp_choices *c,
                         const struct stp_overlay_row *row, struct stp_table *t)
 {
-    char name[STP_RAN_NAME], span[LABELS];
+    char name[STP_RAN_NAME], span[LABELS + 1];
 
     for (size_t i = 0, end; i < c->n; i = end) {
         const struct stp_overlay_pick *p = &row->picks[i];
