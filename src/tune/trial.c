@@ -21,10 +21,12 @@ enum stp_status stp_trial_environment(const char *path, const char *gpu,
                                       struct stp_error *err)
 {
     /* All processes have this policy and this GPU, and their launcher may have
-     * no store. */
+     * no store.  AUTO is NCCL alone, and so the policy is tried above no other
+     * tuner. */
     if (setenv("NCCL_TUNER_CONFIG_FILE", path, 1) == 0 &&
         setenv("STEPTUNE_GPU", gpu, 1) == 0 &&
         setenv("STEPTUNE_AGREE", "assume", 0) == 0 &&
+        setenv("STEPTUNE_CHAIN", "none", 1) == 0 &&
         unsetenv("NCCL_WORKLOAD_OVERLAP") == 0)
         return STP_OK;
     return stp_fail(err, STP_ERR_NOMEM, "cannot set the environment");
