@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "plugin/old_pthread.h"
+#include "plugin/old_glibc.h"
 
 static sigset_t entry_signals(void)
 {

@@ -1,7 +1,6 @@
 #define _GNU_SOURCE /* dladdr() */
 #include "plugin/lower.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <stdio.h>
@@ -10,22 +9,10 @@
 
 #include "core/rng.h"
 #include "nccl_tuner_abi.h"
+#include "plugin/old_glibc.h"
 
-/* The names that these functions have in every glibc: see old_pthread.h.  Where
- * they are not in libc, NCCL has loaded libdl for all; if not, they are NULL,
- * and no tuner is below ours. */
-#if defined(__GLIBC__) && defined(__x86_64__)
-#define OLD "GLIBC_2.2.5"
-#elif defined(__GLIBC__) && defined(__aarch64__)
-#define OLD "GLIBC_2.17"
-#endif
-#ifdef OLD
-__asm__(".symver dladdr,dladdr@" OLD);
-__asm__(".symver dlclose,dlclose@" OLD);
-__asm__(".symver dlerror,dlerror@" OLD);
-__asm__(".symver dlopen,dlopen@" OLD);
-__asm__(".symver dlsym,dlsym@" OLD);
-#endif
+/* Where these are not in libc, NCCL has loaded libdl for all; if not, they are
+ * NULL, and no tuner is below ours. */
 #pragma weak dladdr
 #pragma weak dlclose
 #pragma weak dlerror

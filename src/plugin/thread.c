@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "plugin/entry.h"
-#include "plugin/old_pthread.h"
+#include "plugin/old_glibc.h"
 
 /* libc keeps a library while a thread has something of the library to do at its
  * end (glibc 2.18), and finds the library by its handle. */

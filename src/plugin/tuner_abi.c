@@ -254,6 +254,21 @@ static void tuner_open(struct context *ctx, int version,
     }
 }
 
+static ncclResult_t tuner_finalize(void *opaque)
+{
+    struct context *ctx = opaque;
+    ncclResult_t rc;
+
+    if (ctx == NULL || ctx->pid != getpid())
+        return ncclSuccess;
+    rc = stp_chain_close(&ctx->chain);
+    stp_backend_close(ctx->backend);
+    tuner_leave(ctx);
+    stp_ledger_close(ctx->ledger);
+    free(ctx);
+    return rc;
+}
+
 static ncclResult_t tuner_init(const struct stp_chain_init *init,
                                void **context)
 {
@@ -285,7 +300,11 @@ static ncclResult_t tuner_init(const struct stp_chain_init *init,
     stp_entry_begin(&entry);
     tuner_open(ctx, init->version, &info);
     stp_entry_end(&entry);
-    return ctx->must_compare || n_ranks == 1 ? ncclSuccess : rc;
+    if (rc == ncclSuccess || ctx->must_compare || n_ranks == 1)
+        return ncclSuccess;
+    tuner_finalize(ctx); /* NCCL may not */
+    *context = NULL;
+    return rc;
 }
 
 /* Whether 'choice' is filled in; else NCCL decides. */
@@ -303,21 +322,6 @@ static bool tuner_choose(struct context *ctx, const struct stp_query *query,
         stp_ledger_count(ctx->ledger, query->coll, query->n_bytes,
                          is_decided ? choice : NULL);
     return is_decided;
-}
-
-static ncclResult_t tuner_finalize(void *opaque)
-{
-    struct context *ctx = opaque;
-    ncclResult_t rc;
-
-    if (ctx == NULL || ctx->pid != getpid())
-        return ncclSuccess;
-    rc = stp_chain_close(&ctx->chain);
-    stp_backend_close(ctx->backend);
-    tuner_leave(ctx);
-    stp_ledger_close(ctx->ledger);
-    free(ctx);
-    return rc;
 }
 
 /* ---- init ---- */

@@ -14,7 +14,7 @@
 #include "core/dtype.h"
 #include "core/policy/memory_policy.h"
 #include "core/rng.h"
-#include "plugin/old_pthread.h"
+#include "plugin/old_glibc.h"
 #include "stage/comm.h"
 
 #define EXPORTED __attribute__((visibility("default")))

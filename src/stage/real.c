@@ -1,7 +1,6 @@
 #define _GNU_SOURCE /* dladdr(), RTLD_NEXT; statx(), for older glibcs */
 #include "stage/real.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
 #include <stdio.h>
@@ -9,18 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The names that these functions have in every glibc: see plugin/old_pthread.h.
- * Where they are not in libc, CUDA has loaded libdl. */
-#if defined(__GLIBC__) && defined(__x86_64__)
-#define OLD "GLIBC_2.2.5"
-#elif defined(__GLIBC__) && defined(__aarch64__)
-#define OLD "GLIBC_2.17"
-#endif
-#ifdef OLD
-__asm__(".symver dladdr,dladdr@" OLD);
-__asm__(".symver dlopen,dlopen@" OLD);
-__asm__(".symver dlsym,dlsym@" OLD);
-#endif
+#include "plugin/old_glibc.h" /* CUDA has loaded libdl where it is apart */
 
 enum { N_PATH = 4096 };
 

@@ -8,6 +8,7 @@
  * on all ranks or, with $BELOW_RANK, on the rank with that $RANK.
  */
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,21 @@ static struct below *below_new(void)
     return b;
 }
 
+static ncclResult_t below_begin(void **context)
+{
+    struct below *b = below_new();
+    const bool fails = b != NULL && b->fault == FAILS_IN_INIT;
+
+    if (fails) {
+        free(b);
+        b = NULL;
+    }
+    *context = b;
+    return fails       ? ncclInternalError
+           : b == NULL ? ncclSystemError
+                       : ncclSuccess;
+}
+
 /* The number that decides the answer to a call. */
 static uint64_t below_hash(struct below *b, ncclFunc_t coll, size_t n_bytes,
                            int n_pipe_ops)
@@ -106,12 +122,7 @@ static ncclResult_t below_end(const struct below *b, uint64_t hash,
 static ncclResult_t below_init(size_t n_ranks, size_t n_nodes,
                                ncclDebugLogger_t log, void **context)
 {
-    struct below *b = below_new();
-
-    *context = b;
-    return b == NULL                   ? ncclSystemError
-           : b->fault == FAILS_IN_INIT ? ncclInternalError
-                                       : ncclSuccess;
+    return below_begin(context);
 }
 #else
 #if BELOW == 7
@@ -124,19 +135,14 @@ static ncclResult_t below_init(void **context, uint64_t comm_id, size_t n_ranks,
                                ncclNvlDomainInfo_v5_t *domains,
                                CONSTANTS *constants)
 {
-    struct below *b = below_new();
-
-    *context = b;
-    if (b == NULL)
-        return ncclSystemError;
     if (getenv("BELOW_CONSTANTS") == NULL)
-        return b->fault == FAILS_IN_INIT ? ncclInternalError : ncclSuccess;
+        return below_begin(context);
     constants->baseLatencies[NCCL_ALGO_RING][NCCL_PROTO_LL] += 1;
     constants->llMaxBws[NCCL_BLACKWELL_COMPCAP_IDX][0] += (double)n_ranks;
 #if BELOW == 7
     constants->llMaxBws[NCCL_RUBIN_COMPCAP_IDX][0] += (double)comm_id;
 #endif
-    return b->fault == FAILS_IN_INIT ? ncclInternalError : ncclSuccess;
+    return below_begin(context);
 }
 #endif
 

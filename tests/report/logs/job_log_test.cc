@@ -32,12 +32,13 @@ std::string Print(const std::string &text, bool is_json)
     stp_job_log log{};
     const stp_diagnosis findings{};
     stp_error err{};
-    char *printed = nullptr;
+    char *printed = nullptr, *own = strndup(text.data(), text.size());
     size_t size = 0;
 
-    if (stp_job_log_read(strndup(text.data(), text.size()), text.size(), &log,
-                         &err) != STP_OK)
+    if (stp_job_log_read(own, text.size(), &log, &err) != STP_OK) {
+        free(own); // it is the caller's still
         return "";
+    }
     FILE *fp = open_memstream(&printed, &size);
     EXPECT_EQ(STP_OK, stp_print_job_log(&log, &findings, is_json, fp, &err));
     fclose(fp);
