@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@
 #include "agree/fork.h"
 #include "agree/schedules.h"
 #include "support/store_thread.h"
+#include "support/storm.h"
 
 namespace hosts_network
 {
@@ -225,5 +227,48 @@ class Faults
     std::vector<pid_t> *hosts_;
     std::atomic<uint64_t> *n_requests_;
 };
+
+// ---- storms ----
+
+// Awaits the hosts of a job; what is wrong with their ends, or "".
+inline std::string Await(const std::vector<pid_t> &hosts)
+{
+    std::string wrong;
+
+    for (pid_t pid : hosts) {
+        int status = 0;
+        if (pid != 0 && (waitpid(pid, &status, 0) != pid || status != 0))
+            wrong = "a host ends with wait status " + std::to_string(status);
+    }
+    return wrong;
+}
+
+// Runs jobs, each as run(seed, memory of so many bytes that all processes
+// share, &store); returns the exit status.
+template <typename Run>
+int RunStorm(size_t n_bytes, uint64_t n_jobs, uint64_t from,
+             uint64_t print_jobs, Run run)
+{
+    void *shared = mmap(nullptr, n_bytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const Network network;
+    pid_t store = 0;
+
+    if (shared == MAP_FAILED || !network.works()) {
+        printf("no network namespaces here: they take root and iproute2\n");
+        return 77;
+    }
+    signal(SIGUSR1, SIG_IGN); // until a store can be slow
+    signal(SIGUSR2, SIG_IGN);
+    const bool is_fine = storms::RunAll(
+        "jobs", n_jobs, from,
+        [&](uint64_t seed) { return run(seed, shared, &store); }, 1,
+        print_jobs);
+    if (store != 0) {
+        kill(store, SIGKILL);
+        waitpid(store, nullptr, 0);
+    }
+    return is_fine ? 0 : 1;
+}
 
 } // namespace hosts_network

@@ -343,12 +343,7 @@ storms::Outcome RunJob(const Job &job, pid_t *store)
                 outcome.Mark(true, "a host started again");
             }
     }
-    for (pid_t pid : hosts) {
-        int status = 0;
-        if (pid != 0 && (waitpid(pid, &status, 0) != pid || status != 0))
-            outcome.wrong =
-                "a host ends with wait status " + std::to_string(status);
-    }
+    outcome.wrong = Await(hosts);
     if (outcome.wrong.empty())
         outcome.wrong = Check(job, struck, &outcome);
     return outcome;
@@ -356,35 +351,19 @@ storms::Outcome RunJob(const Job &job, pid_t *store)
 
 int Storm(uint64_t n_jobs, uint64_t from)
 {
-    void *shared = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    const Network network;
-    pid_t store = 0;
-
-    if (shared == MAP_FAILED || !network.works()) {
-        printf("no network namespaces here: they take root and iproute2\n");
-        return 77;
-    }
-    signal(SIGUSR1, SIG_IGN); // until a store can be slow
-    signal(SIGUSR2, SIG_IGN);
     for (auto [name, value] :
          {std::pair("STEPTUNE_AGREE", "tcpstore://10.77.0.1:29500"),
           {"STEPTUNE_AGREE_TIMEOUT", "0.3"},
           {"STEPTUNE_LEARNED", "/dev/null"},
           {"STEPTUNE_WARM_START", "none"}})
         setenv(name, value, 1);
-    const auto run = [&](uint64_t seed) {
-        return RunJob({seed, (static_cast<uint64_t>(getpid()) << 32) + seed,
-                       static_cast<Shared *>(shared), seed % 8 == 7},
-                      &store);
-    };
-    const bool is_fine =
-        storms::RunAll("jobs", n_jobs, from, run, 1, kPrintJobs);
-    if (store != 0) {
-        kill(store, SIGKILL);
-        waitpid(store, nullptr, 0);
-    }
-    return is_fine ? 0 : 1;
+    return RunStorm(
+        sizeof(Shared), n_jobs, from, kPrintJobs,
+        [](uint64_t seed, void *shared, pid_t *store) {
+            return RunJob({seed, (static_cast<uint64_t>(getpid()) << 32) + seed,
+                           static_cast<Shared *>(shared), seed % 8 == 7},
+                          store);
+        });
 }
 
 } // namespace
