@@ -146,6 +146,10 @@ struct stp_found_tuner {
  * interface, STP_NEWEST_TUNER if it is not known. */
 void stp_find_lower(int newest, struct stp_found_tuner *found_ret);
 
+/* Lets ours ask the tuner 'over' first, as an option --over has it, or says why
+ * it cannot; returns the exit status. */
+int stp_set_over(const char *over);
+
 /* Prepares to stage collectives by the stage policy in the file 'rules': finds
  * its absolute path, and the library that LD_PRELOAD is to have in front.
  * Complains and returns the exit status. */

@@ -555,8 +555,10 @@ static int explain_run(void *user)
     if (o->diff == NULL && !o->csv)
         e.options.variable = getenv;
     status = explain_read_versions(&e);
-    if (o->over != NULL && setenv("STEPTUNE_CHAIN", o->over, 1) != 0)
-        status = stp_nomem(&err);
+    if (o->over != NULL && stp_set_over(o->over) != STP_EXIT_OK) {
+        stp_policy_free(e.policy);
+        return STP_EXIT_FAILED;
+    }
     if (!e.is_alone)
         STP_THEN(status,
                  stp_set_plugin_environment(e.machine, e.set_policy, &err));

@@ -3,6 +3,7 @@
  * Others' libraries may crash when they are opened, so a child opens them. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/doctor/doctor.h"
 #include "plugin/lower.h"
@@ -39,4 +40,19 @@ void stp_find_lower(int newest, struct stp_found_tuner *found_ret)
                               sizeof(*found_ret), why))
         snprintf(found_ret->why, sizeof(found_ret->why),
                  "the tuner below ours: %.400s", why);
+}
+
+int stp_set_over(const char *over)
+{
+    static const char variable[] = "STEPTUNE_CHAIN";
+    struct stp_found_tuner found = {.version = 0};
+
+    if (setenv(variable, over, 1) != 0)
+        return stp_complain("cannot set the environment");
+    stp_find_lower(STP_NEWEST_TUNER, &found);
+    if (found.why[0] == '\0')
+        return STP_EXIT_OK;
+    return strncmp(found.why, variable, strlen(variable)) == 0
+               ? stp_complain("--over%s", found.why + strlen(variable))
+               : stp_complain("--over: %s", found.why);
 }

@@ -419,8 +419,13 @@ static enum stp_status record_read_log(struct record *r, const char *graphs)
     unsigned shape = 0;
     enum stp_status status = stp_job_log_load(r->o->log, &log, &r->err);
 
-    if (status != STP_OK)
-        return status;
+    if (status != STP_OK) {
+        const struct stp_error err = r->err;
+        char text[STP_CLI_PATH + STP_ERROR_TEXT];
+
+        stp_error_string(&err, r->o->log, text, sizeof(text));
+        return stp_fail(&r->err, status, "%s", text);
+    }
     status = stp_log_machine(&log, r->o->gpu, &r->machine, &shape, &r->err);
     STP_THEN(status, stp_log_write_graphs(&log, shape, graphs, &r->err));
     if (status == STP_OK)

@@ -243,8 +243,8 @@ static int contract_run(const struct replay_options *o)
     stp_print_played_version(o->nccl);
     if (stp_choose_machine(o->machine.on, machine) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
-    if (setenv("STEPTUNE_CHAIN", o->over != NULL ? o->over : "none", 1) != 0)
-        return stp_complain("cannot set the environment");
+    if (stp_set_over(o->over != NULL ? o->over : "none") != STP_EXIT_OK)
+        return STP_EXIT_FAILED;
     /* another vendor's policy may not be one that we can read */
     if (o->policy != NULL && access(o->policy, R_OK) != 0)
         return stp_complain("%s: cannot be opened: %s", o->policy,

@@ -125,6 +125,7 @@ enum stp_status stp_refuse_kind(const char *text, size_t len,
 
     if (what == NULL || strstr(expected, what) != NULL)
         return STP_ERR_SYNTAX;
-    return stp_fail(err, STP_ERR_SYNTAX, "this looks like %s, expected %s",
+    return stp_fail(err, STP_ERR_SYNTAX, "this %s %s, expected %s",
+                    strcmp(what, "an empty file") == 0 ? "is" : "looks like",
                     what, expected);
 }

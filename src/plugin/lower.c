@@ -224,6 +224,8 @@ enum stp_status stp_lower_find(const struct stp_lower_question *q,
                ? lower_take(lower_ret, library, q->newest,
                             is_named ? "STEPTUNE_CHAIN" : TUNER ".so")
                : LOWER_ABSENT;
+    if (is_named && kind == LOWER_ABSENT)
+        dlopen(q->chain, mode | RTLD_LOCAL); /* says why, of this very name */
     if (is_named && kind != LOWER_TAKEN)
         return stp_fail(err, STP_ERR_IO,
                         "STEPTUNE_CHAIN is '%.200s', expected auto, none or "

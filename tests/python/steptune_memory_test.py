@@ -51,7 +51,7 @@ class Library:
         result = self.c.steptune_memory_open(
             os.fsencode(path), ctypes.byref(handle), text, len(text))
         place = re.match(rb".*?:([0-9]+:[0-9]+): ", text.value)
-        is_other = b": this looks like " in text.value
+        is_other = re.search(rb": this (is|looks like) ", text.value)
         assert (result == 0) == (place is None and not is_other), text.value
         yield handle, (place[1].decode() if place else
                        "kind" if is_other else "")
