@@ -84,8 +84,7 @@ int stp_check_needs(const char *on, const char *backend, const char *example,
             stp_machines_folder(path), example);
         return STP_EXIT_NOTHING;
     }
-    if (on == NULL && takes_plugin && strcmp(transport->backend, "nccl") == 0 &&
-        !stp_job_has("STEPTUNE_CHAIN")) {
+    if (on == NULL && takes_plugin && strcmp(transport->backend, "nccl") == 0) {
         stp_find_lower(STP_NEWEST_TUNER, &lower);
         if (lower.version > 0)
             stp_complain("jobs here have tuner '%s' of %s, and AUTO is NCCL "
