@@ -122,7 +122,7 @@ TEST_P(Kernels, FillAsTheHostWould)
     std::vector<unsigned char> got(kElements * size_);
 
     ASSERT_EQ(cudaSuccess,
-              stp_kernel_fill(&pattern_, 3, data_, kElements, nullptr));
+              stp_kernel_fill(&pattern_, 3, false, data_, kElements, nullptr));
     ASSERT_EQ(cudaSuccess, cudaMemcpy(got.data(), data_, got.size(),
                                       cudaMemcpyDeviceToHost));
 
@@ -158,7 +158,7 @@ TEST_P(Kernels, CountEveryWrongElementAndNoOther)
 TEST_P(Kernels, PoisonEveryElement)
 {
     ASSERT_EQ(cudaSuccess,
-              stp_kernel_poison(&pattern_, 2, data_, Elements(), nullptr));
+              stp_kernel_fill(&pattern_, 2, true, data_, Elements(), nullptr));
 
     EXPECT_EQ(Elements(), CountWrong(2));
 }

@@ -66,6 +66,19 @@ enum {
     NCCL_OP_SUM = 0, /* ncclRedOp_t */
 };
 
+/* A configuration that leaves all to an NCCL of this number. */
+#define NCCL_CONFIG_DEFAULT(release)                                           \
+    (ncclConfig_t)                                                             \
+    {                                                                          \
+        .size = sizeof(ncclConfig_t), .magic = (unsigned)NCCL_CONFIG_MAGIC,    \
+        .version = (unsigned)(release), .blocking = NCCL_CONFIG_UNDEF,         \
+        .cgaClusterSize = NCCL_CONFIG_UNDEF, .minCTAs = NCCL_CONFIG_UNDEF,     \
+        .maxCTAs = NCCL_CONFIG_UNDEF, .splitShare = NCCL_CONFIG_UNDEF,         \
+        .trafficClass = NCCL_CONFIG_UNDEF, .collnetEnable = NCCL_CONFIG_UNDEF, \
+        .CTAPolicy = NCCL_CONFIG_UNDEF, .shrinkShare = NCCL_CONFIG_UNDEF,      \
+        .nvlsCTAs = NCCL_CONFIG_UNDEF                                          \
+    }
+
 /* Makes and ends communicators, groups calls and registers memory. */
 #define NCCL_MANAGING_CALLS(X)                                                 \
     X(ncclResult_t, ncclCommInitAll,                                           \

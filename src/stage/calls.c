@@ -14,6 +14,7 @@
 #include "core/dtype.h"
 #include "core/policy/memory_policy.h"
 #include "core/rng.h"
+#include "core/room.h"
 #include "plugin/old_glibc.h"
 #include "stage/comm.h"
 
@@ -70,24 +71,6 @@ static struct stp_comm *call_find(ncclComm_t comm)
     return n_inside == 0 ? stp_comm_find(comm, false) : NULL;
 }
 
-/* Room for one more item in the list at '*list', or NULL. */
-static void *group_add(void *list, size_t *n, size_t *size, size_t item_bytes)
-{
-    void *items;
-
-    memcpy(&items, list, sizeof(items));
-    if (*n == *size) {
-        const size_t more = *n == 0 ? 16 : 2 * *n;
-
-        items = realloc(items, more * item_bytes);
-        if (items == NULL)
-            return NULL;
-        memcpy(list, &items, sizeof(items));
-        *size = more;
-    }
-    return (char *)items + (*n)++ * item_bytes;
-}
-
 /* ---- operations on a stream ---- */
 
 /* Performs what stands before the kernel, or behind it.  False if CUDA refuses
@@ -133,17 +116,15 @@ static ncclResult_t around_end(struct around *a, ncclResult_t result)
  * stream stands for those before, unless they are copies. */
 static bool around_keep(const struct around *a)
 {
-    struct around *kept =
+    const struct around *last =
         group->n_calls > 0 ? &group->calls[group->n_calls - 1] : NULL;
 
-    if (kept != NULL && kept->c == a->c && kept->stream == a->stream &&
+    if (last != NULL && last->c == a->c && last->stream == a->stream &&
         !a->is_staged)
         return true;
-    kept = group_add(&group->calls, &group->n_calls, &group->calls_size,
-                     sizeof(*kept));
-    if (kept == NULL)
+    if (!STP_ROOM(group->calls, group->n_calls, group->calls_size))
         return false;
-    *kept = *a;
+    group->calls[group->n_calls++] = *a;
     stp_comm_retain(a->c);
     return true;
 }
@@ -433,7 +414,6 @@ static void birth_note(ncclComm_t *slot, uint64_t key,
 {
     struct stp_stage *p = stp_stage();
     struct stp_birth birth = {.slot = slot, .key = key | 1, .aside = p->aside};
-    struct stp_birth *kept;
 
     if (!p->is_on || n_inside > 0 || result != ncclSuccess)
         return;
@@ -445,9 +425,8 @@ static void birth_note(ncclComm_t *slot, uint64_t key,
     }
     if (group == NULL)
         births_open(&birth, 1);
-    else if ((kept = group_add(&group->births, &group->n_births,
-                               &group->births_size, sizeof(birth))) != NULL)
-        *kept = birth;
+    else if (STP_ROOM(group->births, group->n_births, group->births_size))
+        group->births[group->n_births++] = birth;
 }
 
 static uint64_t birth_hash_id(const ncclUniqueId *id, int n_ids)
@@ -551,15 +530,10 @@ static uint64_t shrink_key(struct stp_comm *parent, const int *excluded, int n)
 /* Lets go of a communicator that NCCL has ended, or ends with the group. */
 static void end_leave(struct stp_comm *c)
 {
-    struct stp_comm **kept = group == NULL
-                                 ? NULL
-                                 : group_add(&group->ended, &group->n_ended,
-                                             &group->ended_size, sizeof(*kept));
-
-    if (kept != NULL)
-        *kept = c;
-    else if (group == NULL)
+    if (group == NULL)
         stp_comm_release(c);
+    else if (STP_ROOM(group->ended, group->n_ended, group->ended_size))
+        group->ended[group->n_ended++] = c;
 }
 
 /* Stops staging, for good. */

@@ -273,20 +273,9 @@ enum step { SPLIT, REGISTER, CAPTURE, N_STEPS };
 static bool step_split(struct stp_stage *p, struct opening *o,
                        struct stp_twin *twin)
 {
-    ncclConfig_t config = {.size = sizeof(config),
-                           .magic = (unsigned)NCCL_CONFIG_MAGIC,
-                           .version = NCCL_WITH_WINDOWS,
-                           .blocking = 1,
-                           .cgaClusterSize = NCCL_CONFIG_UNDEF,
-                           .minCTAs = NCCL_CONFIG_UNDEF,
-                           .maxCTAs = NCCL_CONFIG_UNDEF,
-                           .splitShare = NCCL_CONFIG_UNDEF,
-                           .trafficClass = NCCL_CONFIG_UNDEF,
-                           .collnetEnable = NCCL_CONFIG_UNDEF,
-                           .CTAPolicy = NCCL_CONFIG_UNDEF,
-                           .shrinkShare = NCCL_CONFIG_UNDEF,
-                           .nvlsCTAs = NCCL_CONFIG_UNDEF};
+    ncclConfig_t config = NCCL_CONFIG_DEFAULT(NCCL_WITH_WINDOWS);
 
+    config.blocking = 1;
     if (twin->min_ctas != 0) {
         config.minCTAs = twin->min_ctas;
         config.maxCTAs = STP_MAX_CHANNELS;

@@ -35,7 +35,7 @@ struct stp_cuda_room {
  * memory. */
 struct stp_cuda_setup {
     struct stp_setup setup;
-    stp_nccl_comm comm;
+    ncclComm_t comm;
     void *handles[STP_CUDA_N_MEMORIES]; /* of a window, or of a registration */
 };
 
@@ -63,8 +63,8 @@ struct stp_cuda_rank {
     unsigned rank;   /* of all */
     unsigned number; /* among those of this process */
     cudaStream_t stream[STP_N_STREAMS];
-    stp_nccl_comm comm;
-    stp_nccl_comm parts[STP_MAX_SPLITS]; /* of its group in each split */
+    ncclComm_t comm;
+    ncclComm_t parts[STP_MAX_SPLITS]; /* of its group in each split */
     unsigned n_parts;
     struct stp_cuda_lt *lt; /* NULL until it is needed */
     cudaEvent_t *events;
@@ -127,7 +127,7 @@ struct stp_cuda {
     bool measures;
     bool has_plugin;
     unsigned time_limit_s; /* for one synchronise(), if training */
-    struct stp_nccl_id id;
+    ncclUniqueId id;
     struct stp_device_info info;   /* but for the rank */
     struct stp_cuda_place *places; /* of all ranks */
     struct stp_arm arm;
@@ -167,7 +167,7 @@ enum stp_status stp_cuda_nccl_result(const struct stp_cuda_rank *rank,
 enum stp_status stp_cuda_collective(const struct stp_cuda_rank *rank,
                                     unsigned stream,
                                     const struct stp_transfer *transfer,
-                                    stp_nccl_comm comm, struct stp_error *err);
+                                    ncclComm_t comm, struct stp_error *err);
 
 /* Makes events so that there is one of this number. */
 enum stp_status stp_cuda_events(struct stp_cuda_rank *rank, unsigned number,
@@ -211,7 +211,7 @@ unsigned stp_cuda_find_setups(const struct stp_cuda *d);
 void *stp_cuda_setup_memory(const struct stp_cuda_rank *rank, unsigned number);
 
 /* The communicator of the arm. */
-stp_nccl_comm stp_cuda_setup_comm(const struct stp_cuda_rank *rank);
+ncclComm_t stp_cuda_setup_comm(const struct stp_cuda_rank *rank);
 
 /* ncclMemAlloc()s memory that setups made from now on register.  All ranks call
  * it with as many bytes. */

@@ -7,10 +7,10 @@
 enum stp_status stp_cuda_collective(const struct stp_cuda_rank *r,
                                     unsigned stream,
                                     const struct stp_transfer *t,
-                                    stp_nccl_comm whole, struct stp_error *err)
+                                    ncclComm_t whole, struct stp_error *err)
 {
     const struct stp_nccl_api *nccl = &r->cuda->nccl;
-    const stp_nccl_comm comm = t->split > 0 ? r->parts[t->split - 1] : whole;
+    const ncclComm_t comm = t->split > 0 ? r->parts[t->split - 1] : whole;
     cudaStream_t s = r->stream[stream];
     const char *call;
     int result;
@@ -19,25 +19,26 @@ enum stp_status stp_cuda_collective(const struct stp_cuda_rank *r,
     case ncclFuncBroadcast:
         call = "ncclBroadcast";
         result =
-            nccl->broadcast(t->in, t->out, t->n, t->type, t->root, comm, s);
+            nccl->ncclBroadcast(t->in, t->out, t->n, t->type, t->root, comm, s);
         break;
     case ncclFuncReduce:
         call = "ncclReduce";
-        result =
-            nccl->reduce(t->in, t->out, t->n, t->type, t->op, t->root, comm, s);
+        result = nccl->ncclReduce(t->in, t->out, t->n, t->type, t->op, t->root,
+                                  comm, s);
         break;
     case ncclFuncAllGather:
         call = "ncclAllGather";
-        result = nccl->all_gather(t->in, t->out, t->n, t->type, comm, s);
+        result = nccl->ncclAllGather(t->in, t->out, t->n, t->type, comm, s);
         break;
     case ncclFuncReduceScatter:
         call = "ncclReduceScatter";
-        result =
-            nccl->reduce_scatter(t->in, t->out, t->n, t->type, t->op, comm, s);
+        result = nccl->ncclReduceScatter(t->in, t->out, t->n, t->type, t->op,
+                                         comm, s);
         break;
     case ncclFuncAllReduce:
         call = "ncclAllReduce";
-        result = nccl->all_reduce(t->in, t->out, t->n, t->type, t->op, comm, s);
+        result =
+            nccl->ncclAllReduce(t->in, t->out, t->n, t->type, t->op, comm, s);
         break;
     default:
         return stp_fail(err, STP_ERR_RANGE, "no collective %d", t->coll);

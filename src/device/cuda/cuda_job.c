@@ -17,9 +17,9 @@ static void job_give_up(struct stp_cuda_rank *r)
     if (atomic_exchange(&r->aborted, true))
         return;
     for (unsigned i = 0; i < r->n_setups; i++)
-        r->cuda->nccl.comm_abort(r->setups[i].comm);
+        r->cuda->nccl.ncclCommAbort(r->setups[i].comm);
     if (r->comm != NULL)
-        r->cuda->nccl.comm_abort(r->comm);
+        r->cuda->nccl.ncclCommAbort(r->comm);
 }
 
 enum stp_status stp_cuda_job_fail(struct stp_cuda_rank *r,
@@ -160,7 +160,7 @@ static enum stp_status job_check_limits(struct stp_cuda_rank *r, long since,
 {
     const struct stp_cuda *d = r->cuda;
     const unsigned limit_s = d->time_limit_s;
-    int error = ncclSuccess;
+    ncclResult_t error = ncclSuccess;
     enum stp_status status = stp_cuda_job_alive(r, err);
 
     if (atomic_load(&d->is_abandoned))
@@ -169,7 +169,7 @@ static enum stp_status job_check_limits(struct stp_cuda_rank *r, long since,
     if (status != STP_OK)
         return status;
     status = stp_cuda_nccl_result(
-        r, d->nccl.comm_get_async_error(stp_cuda_setup_comm(r), &error),
+        r, d->nccl.ncclCommGetAsyncError(stp_cuda_setup_comm(r), &error),
         "ncclCommGetAsyncError", err);
     STP_THEN(status, stp_cuda_nccl_result(r, error, "a collective", err));
     if (d->measures)

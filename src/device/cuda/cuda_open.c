@@ -103,8 +103,8 @@ static cudaError_t cuda_make_buffer(struct stp_cuda_rank *r,
     struct stp_cuda_room *room = &r->rooms[STP_STREAM_MAIN][which];
     cudaError_t result = cudaMalloc(&room->at, max_bytes > 16 ? max_bytes : 16);
 
-    STP_CUDA_THEN(
-        result, stp_kernel_fill(&pattern, r->rank, room->at, max_bytes / 8, 0));
+    STP_CUDA_THEN(result, stp_kernel_fill(&pattern, r->rank, false, room->at,
+                                          max_bytes / 8, 0));
     return result;
 }
 
@@ -192,15 +192,15 @@ static enum stp_status cuda_connect_part(void *user, unsigned thread,
 {
     struct stp_cuda *d = user;
     struct stp_cuda_rank *first = &d->ranks[thread * d->n_gpus];
-    int result = d->nccl.group_start();
+    int result = d->nccl.ncclGroupStart();
 
     for (unsigned i = 0; i < d->n_gpus && result == 0; i++) {
         cudaSetDevice(first[i].gpu);
-        result = d->nccl.comm_init_rank(&first[i].comm, (int)d->n_ranks, d->id,
-                                        (int)first[i].rank);
+        result = d->nccl.ncclCommInitRank(&first[i].comm, (int)d->n_ranks,
+                                          d->id, (int)first[i].rank);
     }
     if (result == 0)
-        result = d->nccl.group_end();
+        result = d->nccl.ncclGroupEnd();
     cudaSetDevice(first->gpu);
     return stp_cuda_nccl_result(first, result, "ncclCommInitRank", err);
 }
@@ -283,7 +283,7 @@ cuda_connect_ranks(struct stp_cuda *d, const struct stp_device_options *options,
                    struct stp_error *err)
 {
     const struct stp_world *world = d->world;
-    struct stp_nccl_id *ids;
+    ncclUniqueId *ids;
     struct stp_cuda_place *places;
     unsigned first = 0;
     char replaced[128] = "";
@@ -319,7 +319,7 @@ cuda_connect_ranks(struct stp_cuda *d, const struct stp_device_options *options,
         status = stp_nomem(err);
     if (world->rank == 0)
         STP_THEN(status, stp_cuda_nccl_result(&d->ranks[0],
-                                              d->nccl.get_unique_id(&d->id),
+                                              d->nccl.ncclGetUniqueId(&d->id),
                                               "ncclGetUniqueId", err));
     STP_THEN(status, world->ops->exchange(world->self, &d->id, sizeof(d->id),
                                           ids, err));
@@ -401,9 +401,9 @@ static void cuda_close_rank(struct stp_cuda_rank *r)
     free(r->recorded);
     for (unsigned i = 0; i < r->n_parts; i++)
         if (r->parts[i] != NULL)
-            r->cuda->nccl.comm_destroy(r->parts[i]);
+            r->cuda->nccl.ncclCommDestroy(r->parts[i]);
     if (r->comm != NULL)
-        r->cuda->nccl.comm_destroy(r->comm);
+        r->cuda->nccl.ncclCommDestroy(r->comm);
     cudaFree(r->found);
     for (unsigned s = 0; s < STP_N_STREAMS; s++) {
         cudaFree(r->scratch[s]);

@@ -330,7 +330,7 @@ static enum stp_status cuda_split(void *self,
     if (r->n_parts == STP_MAX_SPLITS)
         return stp_fail(err, STP_ERR_RANGE, "more than %d splits",
                         STP_MAX_SPLITS);
-    result = r->cuda->nccl.comm_split(
+    result = r->cuda->nccl.ncclCommSplit(
         r->comm, (int)stp_rank_groups_color(groups, r->rank), (int)r->rank,
         &r->parts[r->n_parts], NULL);
     r->n_parts += result == 0;
@@ -519,7 +519,7 @@ static cudaError_t rank_grow_room(struct stp_cuda_room *room,
     cudaFree(room->at);
     *room = (struct stp_cuda_room){0};
     result = cudaMalloc(&room->at, nbytes);
-    STP_CUDA_THEN(result, stp_kernel_fill(&pattern, number, room->at,
+    STP_CUDA_THEN(result, stp_kernel_fill(&pattern, number, false, room->at,
                                           nbytes / stp_type_size(type), 0));
     STP_CUDA_THEN(result, cudaDeviceSynchronize());
     if (result == cudaSuccess) {
@@ -587,9 +587,7 @@ static enum stp_status cuda_fill(void *self, const struct stp_pattern *pattern,
 
     STP_TRY(rank_begin(r, err));
     return rank_called(
-        r,
-        poison ? stp_kernel_poison(pattern, pattern->rank, data, n, s)
-               : stp_kernel_fill(pattern, pattern->rank, data, n, s),
+        r, stp_kernel_fill(pattern, pattern->rank, poison, data, n, s),
         "filling buffers", err);
 }
 
@@ -619,9 +617,9 @@ static enum stp_status cuda_group(void *self, bool begin, struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
     const struct stp_nccl_api *nccl = &r->cuda->nccl;
-    enum stp_status status =
-        stp_cuda_nccl_result(r, begin ? nccl->group_start() : nccl->group_end(),
-                             begin ? "ncclGroupStart" : "ncclGroupEnd", err);
+    enum stp_status status = stp_cuda_nccl_result(
+        r, begin ? nccl->ncclGroupStart() : nccl->ncclGroupEnd(),
+        begin ? "ncclGroupStart" : "ncclGroupEnd", err);
 
     for (unsigned i = 0; i < r->cuda->n_gpus; i++) {
         r[i].staging.in_group = begin;

@@ -21,11 +21,11 @@ enum stp_status stp_cuda_nccl_result(const struct stp_cuda_rank *rank,
 
     if (result == ncclSuccess || result == ncclInProgress)
         return STP_OK;
-    last = nccl->get_last_error(rank->comm);
+    last = nccl->ncclGetLastError(rank->comm);
     /* invalid: such as fp8 on a GPU that has none */
     return stp_fail(
         err, result == ncclInvalidArgument ? STP_ERR_RANGE : STP_ERR_DEVICE,
         "rank %u, GPU %d: %s: %s%s%s", rank->rank, rank->gpu, call,
-        nccl->get_error_string(result),
+        nccl->ncclGetErrorString((ncclResult_t)result),
         last != NULL && last[0] != '\0' ? ": " : "", last != NULL ? last : "");
 }

@@ -12,12 +12,10 @@ static const struct {
     int version;
     const char *lacks;
 } needs[STP_N_MEMORIES] = {
-    [STP_MEMORY_SYM] = {STP_NCCL_WITH_WINDOWS,
-                        "symmetric memory, expected 2.27"},
+    [STP_MEMORY_SYM] = {NCCL_WITH_WINDOWS, "symmetric memory, expected 2.27"},
     [STP_MEMORY_CE] = {STP_NCCL_WITH_COPY_ENGINES,
                        "collectives by copy engines, expected 2.28"},
-    [STP_MEMORY_STAGE] = {STP_NCCL_WITH_WINDOWS,
-                          "symmetric memory, expected 2.27"},
+    [STP_MEMORY_STAGE] = {NCCL_WITH_WINDOWS, "symmetric memory, expected 2.27"},
 };
 
 /* A single rank has no peer to register buffers for, and nothing is staged
@@ -52,8 +50,8 @@ enum stp_status stp_cuda_setup_alloc(struct stp_cuda_rank *r, uint64_t nbytes,
                         (int)STP_CUDA_N_MEMORIES);
     memory->nbytes = nbytes > 16 ? nbytes : 16;
     status = stp_cuda_nccl_result(
-        r, r->cuda->nccl.mem_alloc(&memory->at, memory->nbytes), "ncclMemAlloc",
-        err);
+        r, r->cuda->nccl.ncclMemAlloc(&memory->at, memory->nbytes),
+        "ncclMemAlloc", err);
     *memory_ret = memory->at;
     return status;
 }
@@ -76,10 +74,11 @@ static enum stp_status setup_make_memories(struct stp_cuda_rank *r,
         if (r->memories[i].at != NULL)
             continue;
         status = stp_cuda_setup_alloc(r, nbytes, &memory, err);
-        STP_THEN(status, stp_cuda_result(r,
-                                         stp_kernel_fill(&pattern, r->rank,
-                                                         memory, nbytes / 8, 0),
-                                         "filling memory", err));
+        STP_THEN(status,
+                 stp_cuda_result(r,
+                                 stp_kernel_fill(&pattern, r->rank, false,
+                                                 memory, nbytes / 8, 0),
+                                 "filling memory", err));
     }
     return status == STP_OK ? stp_cuda_result(r, cudaDeviceSynchronize(),
                                               "cudaDeviceSynchronize", err)
@@ -89,19 +88,18 @@ static enum stp_status setup_make_memories(struct stp_cuda_rank *r,
 static int setup_connect(struct stp_cuda_rank *r)
 {
     struct stp_cuda_setup *s = &r->setups[r->n_setups];
-    struct stp_nccl_config config =
-        stp_nccl_config_default(r->cuda->nccl.version);
+    ncclConfig_t config = NCCL_CONFIG_DEFAULT(r->cuda->nccl.version);
 
     if (s->setup.min_ctas != 0)
-        config.min_ctas = s->setup.min_ctas;
+        config.minCTAs = s->setup.min_ctas;
     if (s->setup.max_ctas != 0)
-        config.max_ctas = s->setup.max_ctas;
+        config.maxCTAs = s->setup.max_ctas;
     if (s->setup.cga != 0)
-        config.cga_cluster_size = s->setup.cga - 1;
+        config.cgaClusterSize = s->setup.cga - 1;
     if (s->setup.memory == STP_MEMORY_CE)
-        config.cta_policy = STP_NCCL_CTA_POLICY_ZERO;
-    return r->cuda->nccl.comm_split(r->comm, 0, (int)r->rank, &s->comm,
-                                    &config);
+        config.CTAPolicy = NCCL_CTA_POLICY_ZERO_BIT;
+    return r->cuda->nccl.ncclCommSplit(r->comm, 0, (int)r->rank, &s->comm,
+                                       &config);
 }
 
 static int setup_register(struct stp_cuda_rank *r)
@@ -116,11 +114,11 @@ static int setup_register(struct stp_cuda_rank *r)
         if (memory->at == NULL)
             continue;
         result = s->setup.memory == STP_MEMORY_REG
-                     ? nccl->comm_register(s->comm, memory->at, memory->nbytes,
-                                           &s->handles[i])
-                     : nccl->window_register(s->comm, memory->at,
-                                             memory->nbytes, &s->handles[i],
-                                             STP_NCCL_WINDOW_SYMMETRIC);
+                     ? nccl->ncclCommRegister(s->comm, memory->at,
+                                              memory->nbytes, &s->handles[i])
+                     : nccl->ncclCommWindowRegister(
+                           s->comm, memory->at, memory->nbytes,
+                           (ncclWindow_t *)&s->handles[i], NCCL_WIN_SYMMETRIC);
     }
     return result;
 }
@@ -131,7 +129,7 @@ static enum stp_status setup_call(struct stp_cuda_rank *first,
                                   const char *name, struct stp_error *err)
 {
     const struct stp_nccl_api *nccl = &first->cuda->nccl;
-    int result = nccl->group_start();
+    int result = nccl->ncclGroupStart();
     int ended;
 
     for (unsigned i = 0; i < first->cuda->n_gpus && result == ncclSuccess;
@@ -139,7 +137,7 @@ static enum stp_status setup_call(struct stp_cuda_rank *first,
         cudaSetDevice(first[i].gpu);
         result = call(&first[i]);
     }
-    ended = nccl->group_end();
+    ended = nccl->ncclGroupEnd();
     cudaSetDevice(first->gpu);
     return stp_cuda_nccl_result(first, result != ncclSuccess ? result : ended,
                                 name, err);
@@ -226,7 +224,7 @@ bool stp_cuda_setup_stages(const struct stp_cuda_rank *r)
     return s != NULL && s->setup.memory == STP_MEMORY_STAGE;
 }
 
-stp_nccl_comm stp_cuda_setup_comm(const struct stp_cuda_rank *r)
+ncclComm_t stp_cuda_setup_comm(const struct stp_cuda_rank *r)
 {
     const struct stp_cuda_setup *s = setup_of_arm(r);
 
@@ -247,15 +245,15 @@ void stp_cuda_setup_close(struct stp_cuda_rank *r)
             if (s->handles[k] == NULL)
                 continue;
             else if (s->setup.memory == STP_MEMORY_REG)
-                nccl->comm_deregister(s->comm, s->handles[k]);
+                nccl->ncclCommDeregister(s->comm, s->handles[k]);
             else
-                nccl->window_deregister(s->comm, s->handles[k]);
-        nccl->comm_destroy(s->comm);
+                nccl->ncclCommWindowDeregister(s->comm, s->handles[k]);
+        nccl->ncclCommDestroy(s->comm);
     }
     r->n_setups = 0;
     for (int i = 0; i < STP_CUDA_N_MEMORIES; i++) {
         if (r->memories[i].at != NULL)
-            nccl->mem_free(r->memories[i].at);
+            nccl->ncclMemFree(r->memories[i].at);
         r->memories[i] = (struct stp_cuda_room){0};
     }
 }

@@ -21,6 +21,7 @@ static double trace_now_us(void)
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "core/room.h"
 #include "device/cuda/cuda_name.h"
 #include "device/dl_table.h"
 
@@ -97,20 +98,6 @@ static struct {
     size_t n_parts, part_room;
 } the = {.users = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The list with room for one more at its end; NULL without memory. */
-static void *cupti_reserve(void *list, size_t n, size_t *room, size_t size)
-{
-    const size_t wider = 2 * n + 256;
-    void *more;
-
-    if (n < *room)
-        return list;
-    more = realloc(list, wider * size);
-    if (more != NULL)
-        *room = wider;
-    return more;
-}
-
 static enum stp_status cupti_check(CUptiResult result, const char *call,
                                    struct stp_error *err)
 {
@@ -130,13 +117,8 @@ static enum stp_status cupti_check(CUptiResult result, const char *call,
 /* Without memory a record is lost. */
 static void cupti_keep(const struct record *record)
 {
-    void *more = cupti_reserve(the.records, the.n_records, &the.record_room,
-                               sizeof(*the.records));
-
-    if (more == NULL)
-        return;
-    the.records = more;
-    the.records[the.n_records++] = *record;
+    if (STP_ROOM(the.records, the.n_records, the.record_room))
+        the.records[the.n_records++] = *record;
 }
 
 static void cupti_keep_any(const CUpti_Activity *activity)
@@ -147,7 +129,6 @@ static void cupti_keep_any(const CUpti_Activity *activity)
     const CUpti_ActivityMemset4 *f = any;
     const CUpti_ActivityExternalCorrelation *e = any;
     struct record record;
-    void *more;
 
     switch (activity->kind) {
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
@@ -179,12 +160,8 @@ static void cupti_keep_any(const CUpti_Activity *activity)
                                     .end_ns = f->end});
         break;
     case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
-        more = cupti_reserve(the.links, the.n_links, &the.link_room,
-                             sizeof(*the.links));
-        if (more == NULL)
-            break;
-        the.links = more;
-        if (e->externalKind == ours)
+        if (e->externalKind == ours &&
+            STP_ROOM(the.links, the.n_links, the.link_room))
             the.links[the.n_links++] = (struct link){
                 .correlation = e->correlationId, .part = e->externalId};
         break;
@@ -381,14 +358,9 @@ enum stp_status stp_cuda_trace_end(struct stp_cuda_trace *trace,
 static void trace_push(struct stp_part range)
 {
     uint64_t id = 0; /* no range, or no memory; else a number from 1 */
-    void *more;
 
     pthread_mutex_lock(&the.lock);
-    more = cupti_reserve(the.parts, the.n_parts, &the.part_room,
-                         sizeof(*the.parts));
-    if (more != NULL)
-        the.parts = more;
-    if (more != NULL && range.name != NULL) {
+    if (range.name != NULL && STP_ROOM(the.parts, the.n_parts, the.part_room)) {
         the.parts[the.n_parts++] = range;
         id = the.n_parts;
     }

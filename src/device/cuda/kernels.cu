@@ -56,20 +56,15 @@ __device__ uint64_t Step()
     return gridDim.x * static_cast<uint64_t>(blockDim.x);
 }
 
-__global__ void Fill(stp_pattern p, unsigned rank, void *data, uint64_t n)
+__global__ void Fill(stp_pattern p, unsigned rank, bool poison, void *data,
+                     uint64_t n)
 {
     const int bits = stp_pattern_bits(p.type);
 
     for (uint64_t i = First(); i < n; i += Step())
-        Store(data, bits, i, stp_pattern_input(&p, rank, i));
-}
-
-__global__ void Poison(stp_pattern p, unsigned rank, void *data, uint64_t n)
-{
-    const int bits = stp_pattern_bits(p.type);
-
-    for (uint64_t i = First(); i < n; i += Step())
-        Store(data, bits, i, stp_pattern_poison(&p, rank, i));
+        Store(data, bits, i,
+              poison ? stp_pattern_poison(&p, rank, i)
+                     : stp_pattern_input(&p, rank, i));
 }
 
 __device__ void Add(uint64_t *sum, uint64_t value)
@@ -116,18 +111,12 @@ bool TakesFours(const float *data)
 } // namespace
 
 cudaError_t stp_kernel_fill(const struct stp_pattern *pattern, unsigned rank,
-                            void *data, uint64_t n, cudaStream_t stream)
+                            bool poison, void *data, uint64_t n,
+                            cudaStream_t stream)
 {
     if (n > 0)
-        Fill<<<Blocks(n), THREADS, 0, stream>>>(*pattern, rank, data, n);
-    return cudaGetLastError();
-}
-
-cudaError_t stp_kernel_poison(const struct stp_pattern *pattern, unsigned rank,
-                              void *data, uint64_t n, cudaStream_t stream)
-{
-    if (n > 0)
-        Poison<<<Blocks(n), THREADS, 0, stream>>>(*pattern, rank, data, n);
+        Fill<<<Blocks(n), THREADS, 0, stream>>>(*pattern, rank, poison, data,
+                                                n);
     return cudaGetLastError();
 }
 

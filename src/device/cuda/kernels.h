@@ -8,13 +8,11 @@
 
 #include "device/pattern.h"
 
-/* Writes elements 0 to n - 1 of the input of 'rank'. */
+/* Writes elements 0 to n - 1 of the input of 'rank', or 'n' that are wrong as
+ * its output. */
 cudaError_t stp_kernel_fill(const struct stp_pattern *pattern, unsigned rank,
-                            void *data, uint64_t n, cudaStream_t stream);
-
-/* Writes 'n' elements that are wrong as the output of 'rank'. */
-cudaError_t stp_kernel_poison(const struct stp_pattern *pattern, unsigned rank,
-                              void *data, uint64_t n, cudaStream_t stream);
+                            bool poison, void *data, uint64_t n,
+                            cudaStream_t stream);
 
 /* Adds to *found, on the GPU, what is found in 'n' elements that are to be the
  * output of 'rank'. */
