@@ -119,7 +119,7 @@ void LeaveRankZeroAlone()
         t.in = t.out = x;
         t.in_place = true;
         for (unsigned i = 0; i < 2 - rank && got[rank] == STP_OK; i++) {
-            got[rank] = engine->ops->collective(engine->self, 0, &t, &err);
+            got[rank] = NoteIn(*engine, 0, t, &err);
             if (got[rank] == STP_OK)
                 got[rank] = engine->ops->synchronise(engine->self, &err);
         }

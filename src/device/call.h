@@ -165,6 +165,44 @@ struct stp_kernel {
     void *to;
 };
 
+/* Softmax and cross-entropy of 'n' rows of 'classes' logits, with the mean over
+ * a batch that is larger: for each row with label y and probabilities p,
+ *
+ *     *loss    += loss_scale * -log p[y]     (F64, not NULL)
+ *     *correct += 1 if the first largest logit is at y   (F64; or NULL)
+ *     gradient  = gradient_scale * (p - [j = y])          (type; or NULL)
+ *
+ * with the largest logit subtracted first.  The sums run in any order.  Both
+ * scales are 1 / (global batch) for its mean, the latter times the scale
+ * of gradients. */
+struct stp_cross_entropy {
+    unsigned n;
+    unsigned classes;
+    int type;             /* of logits and gradient */
+    const void *logits;   /* n x classes */
+    const int32_t *label; /* n, each from 0 to classes - 1 */
+    double loss_scale;
+    double gradient_scale;
+    double *loss;
+    double *correct;
+    void *gradient; /* may be 'logits' */
+};
+
+/* w -= rate * scale * gradient for 'n' elements, and a copy of w in another
+ * type.  Nothing of it happens if *skip (F32) is not 0. */
+struct stp_update {
+    uint64_t n;
+    int type; /* of w: F32 or F64 */
+    int gradient_type;
+    int copy_type;
+    void *w;
+    const void *gradient;
+    void *copy; /* or NULL */
+    double rate;
+    double scale;      /* undoes that of the loss */
+    const float *skip; /* or NULL */
+};
+
 /* "zero", "ReLU backward", "column sum", ...: of traces and messages.  Static
  * storage. */
 const char *stp_kernel_name(enum stp_kernel_kind kind);

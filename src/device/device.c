@@ -133,31 +133,30 @@ static enum stp_status part_group_ranks(struct part *p, bool begin,
     return status;
 }
 
-static enum stp_status rank_issue(struct rank *r, const struct stp_work *note,
-                                  struct stp_error *err)
+/* Noted work as a rank's engine runs it: a collective is the k-th in a row. */
+static struct stp_work rank_work(const struct stp_ranks *d,
+                                 const struct rank *r,
+                                 const struct stp_work *note, unsigned k)
 {
     const unsigned stream = note->stream;
-    struct stp_product product;
-    struct stp_kernel kernel;
+    struct stp_work work = *note;
 
-    switch (note->kind) {
-    case STP_WORK_GEMM:
-        product = rank_product(r, stream, &note->gemm);
-        return RANK_DO(r, product, stream, &product, err);
-    case STP_WORK_ELEMENTWISE:
-        kernel = (struct stp_kernel){.kind = STP_KERNEL_SUBTRACT,
-                                     .type = STP_TYPE_F32,
-                                     .n = note->n_bytes / sizeof(float),
-                                     .from = r->room[stream][STP_ROOM_X],
-                                     .to = r->room[stream][STP_ROOM_Y]};
-        return RANK_DO(r, kernel, stream, &kernel, err);
-    case STP_WORK_RECORD:
-        return RANK_DO(r, record, stream, note->event, err);
-    case STP_WORK_WAIT:
-        return RANK_DO(r, wait, stream, note->event, err);
-    default:
-        return STP_OK;
+    if (note->kind == STP_WORK_COLLECTIVE) {
+        work.kind = STP_WORK_TRANSFER;
+        work.as.transfer = stp_ranks_place(d, r, stream, &note->collective, k);
+    } else if (note->kind == STP_WORK_GEMM) {
+        work.kind = STP_WORK_PRODUCT;
+        work.as.product = rank_product(r, stream, &note->gemm);
+    } else if (note->kind == STP_WORK_ELEMENTWISE) {
+        work.kind = STP_WORK_KERNEL;
+        work.as.kernel =
+            (struct stp_kernel){.kind = STP_KERNEL_SUBTRACT,
+                                .type = STP_TYPE_F32,
+                                .n = note->n_bytes / sizeof(float),
+                                .from = r->room[stream][STP_ROOM_X],
+                                .to = r->room[stream][STP_ROOM_Y]};
     }
+    return work;
 }
 
 static enum stp_status part_issue_all(struct part *p)
@@ -179,15 +178,10 @@ static enum stp_status part_issue_all(struct part *p)
             status = part_group_ranks(p, true, STP_OK);
         for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
             struct rank *r = &p->ranks[i];
-            struct stp_transfer transfer;
+            const struct stp_work work =
+                rank_work(p->d, r, note, p->n_collectives);
 
-            if (!is_collective) {
-                status = rank_issue(r, note, p->err);
-                continue;
-            }
-            transfer = stp_ranks_place(p->d, r, note->stream, &note->collective,
-                                       p->n_collectives);
-            status = RANK_DO(r, collective, note->stream, &transfer, p->err);
+            status = RANK_DO(r, note, &work, p->err);
         }
         p->n_collectives += is_collective;
         if (is_collective)
@@ -253,16 +247,16 @@ static enum stp_status part_synchronise_ranks(struct part *p)
     STP_THEN(status, part_group_ranks(p, true, STP_OK));
     for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
         void *meeting = p->ranks[i].room[STP_STREAM_MAIN][STP_ROOM_MEETING];
-        const struct stp_transfer transfer = {.coll = ncclFuncAllReduce,
-                                              .type = STP_TYPE_F32,
-                                              .op = STP_OP_SUM,
-                                              .n = 1,
-                                              .in = meeting,
-                                              .out = meeting,
-                                              .in_place = true};
+        const struct stp_work work = {.kind = STP_WORK_TRANSFER,
+                                      .as.transfer = {.coll = ncclFuncAllReduce,
+                                                      .type = STP_TYPE_F32,
+                                                      .op = STP_OP_SUM,
+                                                      .n = 1,
+                                                      .in = meeting,
+                                                      .out = meeting,
+                                                      .in_place = true}};
 
-        status = RANK_DO(&p->ranks[i], collective, STP_STREAM_MAIN, &transfer,
-                         p->err);
+        status = RANK_DO(&p->ranks[i], note, &work, p->err);
     }
     status = part_group_ranks(p, false, status);
     STP_THEN(status, part_wait(p));

@@ -41,44 +41,6 @@
 
 enum { STP_ENGINE_ALIGN = 256 }; /* bytes; alloc() gives multiples of it */
 
-/* Softmax and cross-entropy of 'n' rows of 'classes' logits, with the mean over
- * a batch that is larger: for each row with label y and probabilities p,
- *
- *     *loss    += loss_scale * -log p[y]     (F64, not NULL)
- *     *correct += 1 if the first largest logit is at y   (F64; or NULL)
- *     gradient  = gradient_scale * (p - [j = y])          (type; or NULL)
- *
- * with the largest logit subtracted first.  The sums run in any order.  Both
- * scales are 1 / (global batch) for its mean, the latter times the scale
- * of gradients. */
-struct stp_cross_entropy {
-    unsigned n;
-    unsigned classes;
-    int type;             /* of logits and gradient */
-    const void *logits;   /* n x classes */
-    const int32_t *label; /* n, each from 0 to classes - 1 */
-    double loss_scale;
-    double gradient_scale;
-    double *loss;
-    double *correct;
-    void *gradient; /* may be 'logits' */
-};
-
-/* w -= rate * scale * gradient for 'n' elements, and a copy of w in another
- * type.  Nothing of it happens if *skip (F32) is not 0. */
-struct stp_update {
-    uint64_t n;
-    int type; /* of w: F32 or F64 */
-    int gradient_type;
-    int copy_type;
-    void *w;
-    const void *gradient;
-    void *copy; /* or NULL */
-    double rate;
-    double scale;      /* undoes that of the loss */
-    const float *skip; /* or NULL */
-};
-
 /* Memory of measured collectives, GEMMs (A, B and C) and elementwise kernels,
  * and the float of a small all-reduce by which ranks meet. */
 enum stp_room {
@@ -135,21 +97,12 @@ struct stp_engine_ops {
 
     /* ---- work ---- */
 
-    enum stp_status (*product)(void *self, unsigned stream,
-                               const struct stp_product *product,
-                               struct stp_error *err);
-
-    enum stp_status (*cross_entropy)(void *self, unsigned stream,
-                                     const struct stp_cross_entropy *loss,
-                                     struct stp_error *err);
-
-    enum stp_status (*update)(void *self, unsigned stream,
-                              const struct stp_update *update,
-                              struct stp_error *err);
-
-    enum stp_status (*kernel)(void *self, unsigned stream,
-                              const struct stp_kernel *kernel,
-                              struct stp_error *err);
+    /* Notes work of the kinds that are an engine's, an event that is recorded
+     * or awaited, or does it.  Collectives are of all ranks, or of a group:
+     * all-reduce, reduce-scatter, all-gather or broadcast, a sum or maximum, as
+     * struct stp_transfer has them. */
+    enum stp_status (*note)(void *self, const struct stp_work *work,
+                            struct stp_error *err);
 
     /* At once, on all ranks: makes the communicators of these groups, which
      * run as the arm says and stay until close().  The first call makes split 1
@@ -158,20 +111,7 @@ struct stp_engine_ops {
     enum stp_status (*split)(void *self, const struct stp_rank_groups *groups,
                              struct stp_error *err);
 
-    /* Runs a collective of all ranks, or of a group: all-reduce,
-     * reduce-scatter, all-gather or broadcast, a sum or maximum, as struct
-     * stp_transfer has them. */
-    enum stp_status (*collective)(void *self, unsigned stream,
-                                  const struct stp_transfer *transfer,
-                                  struct stp_error *err);
-
     /* ---- order and time ---- */
-
-    /* As noted work of the device, of this rank alone. */
-    enum stp_status (*record)(void *self, unsigned stream, unsigned event,
-                              struct stp_error *err);
-    enum stp_status (*wait)(void *self, unsigned stream, unsigned event,
-                            struct stp_error *err);
 
     /* Returns when all noted work is done on this rank.  STP_ERR_DEVICE
      * names a rank that died. */

@@ -1,8 +1,10 @@
 #include "device/program.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/names.h"
 #include "core/room.h"
 
 static void program_clear(struct stp_program *p)
@@ -71,6 +73,59 @@ void stp_program_begin(struct stp_program *p)
     if (p->ran)
         program_clear(p);
     p->ran = true;
+}
+
+/* Events have no name. */
+static void work_name(const struct stp_work *work, char name[STP_SPAN_NAME])
+{
+    const struct stp_transfer *t = &work->as.transfer;
+    const struct stp_gemm *g = &work->as.product.gemm;
+
+    switch (work->kind) {
+    case STP_WORK_COLLECTIVE:
+        snprintf(name, STP_SPAN_NAME, "%s %s %ju bytes", stp_coll_name(t->coll),
+                 stp_type_name(t->type), (uintmax_t)work->collective.n_bytes);
+        break;
+    case STP_WORK_TRANSFER:
+        snprintf(name, STP_SPAN_NAME, "%s %s %ju elements",
+                 stp_coll_name(t->coll), stp_type_name(t->type),
+                 (uintmax_t)t->n);
+        break;
+    case STP_WORK_PRODUCT:
+        snprintf(name, STP_SPAN_NAME, "product %s %u x %u x %u",
+                 work->as.product.tf32 ? "tf32" : stp_type_name(g->type), g->m,
+                 g->n, g->k);
+        break;
+    case STP_WORK_CROSS_ENTROPY:
+    case STP_WORK_UPDATE:
+    case STP_WORK_KERNEL:
+        snprintf(name, STP_SPAN_NAME, "%s",
+                 work->kind == STP_WORK_CROSS_ENTROPY ? "cross-entropy"
+                 : work->kind == STP_WORK_UPDATE
+                     ? "update"
+                     : stp_kernel_name(work->as.kernel.kind));
+        break;
+    default:
+        break;
+    }
+}
+
+enum stp_status stp_program_add_spans(const struct stp_program *p,
+                                      struct stp_spans *spans,
+                                      struct stp_error *err)
+{
+    for (size_t i = 0; i < p->n_notes; i++) {
+        const struct stp_work *work = &p->notes[i];
+        struct stp_span span = {.stream = work->stream,
+                                .kind = work->kind >= STP_WORK_PRODUCT
+                                            ? STP_SPAN_COMPUTE
+                                            : STP_SPAN_COMMUNICATION,
+                                .range = work->range};
+
+        work_name(work, span.name);
+        STP_TRY(stp_spans_add(spans, &span, err));
+    }
+    return STP_OK;
 }
 
 void stp_program_free(struct stp_program *p)

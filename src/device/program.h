@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device/device.h"
+#include "device/span.h"
 
 enum stp_work_kind {
     STP_WORK_COLLECTIVE,
@@ -11,7 +12,12 @@ enum stp_work_kind {
     STP_WORK_ELEMENTWISE,
     STP_WORK_RECORD,
     STP_WORK_WAIT,
-    STP_WORK_TASK, /* an engine's other work */
+    /* An engine's, by addresses; from PRODUCT on they are compute. */
+    STP_WORK_TRANSFER,
+    STP_WORK_PRODUCT,
+    STP_WORK_CROSS_ENTROPY,
+    STP_WORK_UPDATE,
+    STP_WORK_KERNEL,
 };
 
 /* One piece of work; members that its kind does not need are 0. */
@@ -22,9 +28,17 @@ struct stp_work {
     struct stp_collective collective;
     struct stp_gemm gemm;
     uint64_t n_bytes; /* of each vector of an elementwise kernel */
-    size_t task;      /* which of the engine's */
-    unsigned split;   /* of a collective that an engine notes */
-    bool is_plain;    /* so is this: no setup registers its buffers */
+    size_t task;      /* of a traced step, which has its time */
+    union {
+        struct stp_transfer transfer;
+        struct stp_product product;
+        struct stp_cross_entropy cross_entropy;
+        struct stp_update update;
+        struct stp_kernel kernel;
+    } as;
+    struct stp_part range; /* of a trace, in which an engine noted it */
+    bool is_plain; /* of a collective that an engine notes: no setup registers
+                      its buffers */
 };
 
 /* Begin with zeros; free with stp_program_free(). */
@@ -47,5 +61,10 @@ enum stp_status stp_program_add(struct stp_program *program,
 /* To be called where it runs first: empties it if it ran before and nothing was
  * noted since. */
 void stp_program_begin(struct stp_program *program);
+
+/* Appends a span for each note, which does not end yet. */
+enum stp_status stp_program_add_spans(const struct stp_program *program,
+                                      struct stp_spans *spans,
+                                      struct stp_error *err);
 
 void stp_program_free(struct stp_program *program);

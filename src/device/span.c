@@ -16,6 +16,18 @@ enum stp_status stp_spans_add(struct stp_spans *spans,
     return STP_OK;
 }
 
+enum stp_status stp_spans_move(struct stp_spans *from, struct stp_spans *to,
+                               struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < from->n && status == STP_OK; i++)
+        if (from->all[i].end_us > 0)
+            status = stp_spans_add(to, &from->all[i], err);
+    stp_spans_free(from);
+    return status;
+}
+
 static int span_compare(const void *left, const void *right)
 {
     const struct stp_span *a = left;

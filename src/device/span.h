@@ -40,6 +40,10 @@ enum stp_status stp_spans_add(struct stp_spans *spans,
                               const struct stp_span *span,
                               struct stp_error *err);
 
+/* Moves the spans that ended to another list; the first is empty then. */
+enum stp_status stp_spans_move(struct stp_spans *from, struct stp_spans *to,
+                               struct stp_error *err);
+
 /* By begin, then by stream. */
 void stp_spans_sort(struct stp_spans *spans);
 

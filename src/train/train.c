@@ -156,7 +156,7 @@ static void train_evaluate(struct run *r)
     for (uint64_t row = 0; row < t->n_rows; row += t->rows) {
         stp_trainer_forward(t, row);
         loss.label = stp_trainer_at(t->labels, STP_TYPE_I32, row);
-        STP_DO(t, cross_entropy, STP_STREAM_MAIN, &loss);
+        STP_NOTE(t, CROSS_ENTROPY, .as.cross_entropy = loss);
         if (!t->info.is_late)
             continue;
         stp_trainer_synchronise(t);

@@ -19,21 +19,21 @@ void stp_trainer_synchronise(struct stp_trainer *t)
 
 void stp_trainer_zero(struct stp_trainer *t, void *address, uint64_t nbytes)
 {
-    STP_DO(t, kernel, STP_STREAM_MAIN,
-           &(struct stp_kernel){
-               .kind = STP_KERNEL_ZERO, .n = nbytes, .to = address});
+    STP_NOTE(
+        t, KERNEL,
+        .as.kernel = {.kind = STP_KERNEL_ZERO, .n = nbytes, .to = address});
 }
 
 static void trainer_cast(struct stp_trainer *t, uint64_t n, int from_type,
                          const void *from, int to_type, void *to)
 {
-    STP_DO(t, kernel, STP_STREAM_MAIN,
-           &(struct stp_kernel){.kind = STP_KERNEL_CAST,
-                                .type = from_type,
-                                .type_to = to_type,
-                                .n = n,
-                                .from = from,
-                                .to = to});
+    STP_NOTE(t, KERNEL,
+             .as.kernel = {.kind = STP_KERNEL_CAST,
+                           .type = from_type,
+                           .type_to = to_type,
+                           .n = n,
+                           .from = from,
+                           .to = to});
 }
 
 void stp_trainer_forget(struct stp_trainer *t)
@@ -250,7 +250,7 @@ static void trainer_multiply(struct stp_trainer *t, struct stp_product *product)
 {
     product->gemm.type = t->type;
     product->tf32 = t->config.precision == STP_PRECISION_TF32;
-    STP_DO(t, product, STP_STREAM_MAIN, product);
+    STP_NOTE(t, PRODUCT, .as.product = *product);
 }
 
 /* Begins a named part of the step, for all work noted until the next NULL. */
@@ -290,7 +290,7 @@ static unsigned trainer_mark(struct stp_trainer *t, unsigned stream)
 {
     const unsigned event = t->n_events++;
 
-    STP_DO(t, record, stream, event);
+    STP_NOTE(t, RECORD, .stream = stream, .event = event);
     return event;
 }
 
@@ -308,14 +308,14 @@ static void trainer_time(struct stp_trainer *t, unsigned stream, unsigned from,
 void stp_trainer_reduce(struct stp_trainer *t, unsigned stream, int type,
                         int op, uint64_t n, void *data)
 {
-    STP_DO(t, collective, stream,
-           &(struct stp_transfer){.coll = ncclFuncAllReduce,
-                                  .type = type,
-                                  .op = op,
-                                  .n = n,
-                                  .in = data,
-                                  .out = data,
-                                  .in_place = true});
+    STP_NOTE(t, TRANSFER, .stream = stream,
+             .as.transfer = {.coll = ncclFuncAllReduce,
+                             .type = type,
+                             .op = op,
+                             .n = n,
+                             .in = data,
+                             .out = data,
+                             .in_place = true});
 }
 
 static void trainer_send(struct stp_trainer *t, unsigned stream,
@@ -339,7 +339,7 @@ static void trainer_send_ready(struct stp_trainer *t, unsigned tensor)
         chunk->tensor != tensor)
         return;
     ready = trainer_mark(t, STP_STREAM_MAIN);
-    STP_DO(t, wait, STP_STREAM_COMM, ready);
+    STP_NOTE(t, WAIT, .stream = STP_STREAM_COMM, .event = ready);
     from = trainer_mark(t, STP_STREAM_COMM);
     trainer_send(t, STP_STREAM_COMM, chunk);
     trainer_time(t, STP_STREAM_COMM, from, true, false);
@@ -357,14 +357,14 @@ static void trainer_exchange_shard(struct stp_trainer *t, int coll)
     void *mine = stp_trainer_at(all, type, t->layout.shard * t->info.rank);
 
     trainer_range(t, gathers ? "all-gather" : "reduce-scatter");
-    STP_DO(t, collective, STP_STREAM_MAIN,
-           &(struct stp_transfer){.coll = coll,
-                                  .type = type,
-                                  .op = STP_OP_SUM,
-                                  .n = t->layout.shard,
-                                  .in = gathers ? mine : all,
-                                  .out = gathers ? all : mine,
-                                  .in_place = true});
+    STP_NOTE(t, TRANSFER,
+             .as.transfer = {.coll = coll,
+                             .type = type,
+                             .op = STP_OP_SUM,
+                             .n = t->layout.shard,
+                             .in = gathers ? mine : all,
+                             .out = gathers ? all : mine,
+                             .in_place = true});
     trainer_range(t, NULL);
     trainer_time(t, STP_STREAM_MAIN, from, true, true);
 }
@@ -377,15 +377,15 @@ static void trainer_differentiate_layer(struct stp_trainer *t, unsigned l,
     const struct stp_train_model *model = t->config.model;
     const void *delta = t->deltas[(l + 1) % 2];
 
-    STP_DO(t, kernel, STP_STREAM_MAIN,
-           &(struct stp_kernel){.kind = STP_KERNEL_COLUMN_SUM,
-                                .type = t->type,
-                                .type_to = t->gradient_type,
-                                .rows = t->rows,
-                                .columns = model->width[l + 1],
-                                .factor = beta,
-                                .from = delta,
-                                .to = trainer_gradients(t, 2 * l + 1)});
+    STP_NOTE(t, KERNEL,
+             .as.kernel = {.kind = STP_KERNEL_COLUMN_SUM,
+                           .type = t->type,
+                           .type_to = t->gradient_type,
+                           .rows = t->rows,
+                           .columns = model->width[l + 1],
+                           .factor = beta,
+                           .from = delta,
+                           .to = trainer_gradients(t, 2 * l + 1)});
     if (last)
         trainer_send_ready(t, 2 * l + 1);
     trainer_multiply(t,
@@ -409,12 +409,12 @@ static void trainer_differentiate_layer(struct stp_trainer *t, unsigned l,
                                               .a = delta,
                                               .b = trainer_weights(t, 2 * l),
                                               .c = t->deltas[l % 2]});
-    STP_DO(t, kernel, STP_STREAM_MAIN,
-           &(struct stp_kernel){.kind = STP_KERNEL_RELU_BACKWARD,
-                                .type = t->type,
-                                .n = (uint64_t)t->rows * model->width[l],
-                                .from = t->outputs[l],
-                                .to = t->deltas[l % 2]});
+    STP_NOTE(t, KERNEL,
+             .as.kernel = {.kind = STP_KERNEL_RELU_BACKWARD,
+                           .type = t->type,
+                           .n = (uint64_t)t->rows * model->width[l],
+                           .from = t->outputs[l],
+                           .to = t->deltas[l % 2]});
 }
 
 /* ---- update ---- */
@@ -441,17 +441,17 @@ static void trainer_change_weights(struct stp_trainer *t)
     trainer_range(t, "update");
     if (scaled) { /* an overflow of any rank is one of all */
         stp_trainer_zero(t, t->found, sizeof(*t->found));
-        STP_DO(t, kernel, STP_STREAM_MAIN,
-               &(struct stp_kernel){.kind = STP_KERNEL_FIND_NONFINITE,
-                                    .type = t->gradient_type,
-                                    .n = update.n,
-                                    .from = update.gradient,
-                                    .to = t->found});
+        STP_NOTE(t, KERNEL,
+                 .as.kernel = {.kind = STP_KERNEL_FIND_NONFINITE,
+                               .type = t->gradient_type,
+                               .n = update.n,
+                               .from = update.gradient,
+                               .to = t->found});
         if (t->info.n_ranks > 1)
             stp_trainer_reduce(t, STP_STREAM_MAIN, STP_TYPE_F32, STP_OP_MAX, 1,
                                t->found);
     }
-    STP_DO(t, update, STP_STREAM_MAIN, &update);
+    STP_NOTE(t, UPDATE, .as.update = update);
     trainer_range(t, NULL);
     if (sharded)
         trainer_exchange_shard(t, ncclFuncAllGather);
@@ -486,7 +486,7 @@ void stp_trainer_step(struct stp_trainer *t, uint64_t row, unsigned slot,
             .gradient = t->deltas[n % 2]};
 
         trainer_range(t, "backward");
-        STP_DO(t, cross_entropy, STP_STREAM_MAIN, &loss);
+        STP_NOTE(t, CROSS_ENTROPY, .as.cross_entropy = loss);
         for (unsigned l = n; l-- > 0;)
             trainer_differentiate_layer(t, l, at, first ? 0 : 1, last);
         trainer_range(t, NULL);
@@ -502,7 +502,7 @@ void stp_trainer_step(struct stp_trainer *t, uint64_t row, unsigned slot,
     case STP_TRAIN_BUCKETED: /* the main stream waits for what was sent */
         done = trainer_mark(t, STP_STREAM_COMM);
         from = trainer_mark(t, STP_STREAM_MAIN);
-        STP_DO(t, wait, STP_STREAM_MAIN, done);
+        STP_NOTE(t, WAIT, .event = done);
         trainer_time(t, STP_STREAM_MAIN, from, false, true);
         break;
     case STP_TRAIN_SHARDED:

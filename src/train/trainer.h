@@ -89,6 +89,11 @@ struct stp_trainer {
                 (t)->engine.ops->op((t)->engine.self, __VA_ARGS__, &(t)->err); \
     } while (0)
 
+/* Notes work of this kind; more arguments set members of stp_work. */
+#define STP_NOTE(t, of_kind, ...)                                              \
+    STP_DO(t, note,                                                            \
+           (&(struct stp_work){.kind = STP_WORK_##of_kind, __VA_ARGS__}))
+
 /* Notes that 'nbytes' become 0. */
 void stp_trainer_zero(struct stp_trainer *t, void *address, uint64_t nbytes);
 

@@ -86,28 +86,28 @@ class FakeStreams : public FakeEngine
         double us = comm_us.at(Arm());
         bool scatters = t.coll == ncclFuncReduceScatter;
         Note(stp_coll_name(t.coll),
-             {STP_TASK_COLLECTIVE, stream, 0, scatters ? 2 * us : us});
+             {STP_TASK_COLLECTIVE, stream, 0, scatters ? 2 * us : us, 0, 0});
         return STP_OK;
     }
     void Gemm(unsigned stream, const stp_gemm &g) override
     {
         double flop = 2. * g.m * g.n * g.k;
-        Note("gemm", {STP_TASK_COMPUTE, stream, 0, 2 + flop / rate});
+        Note("gemm", {STP_TASK_COMPUTE, stream, 0, 2 + flop / rate, 0, 0});
     }
     void Elementwise(unsigned stream, uint64_t n_bytes) override
     {
         Note("elementwise " + std::to_string(n_bytes),
-             {STP_TASK_COMPUTE, stream, 0, 1});
+             {STP_TASK_COMPUTE, stream, 0, 1, 0, 0});
     }
     void Record(unsigned stream, unsigned event) override
     {
         Note("record " + std::to_string(event),
-             {STP_TASK_RECORD, stream, event, 0});
+             {STP_TASK_RECORD, stream, event, 0, 0, 0});
     }
     void Wait(unsigned stream, unsigned event) override
     {
         Note("wait " + std::to_string(event),
-             {STP_TASK_WAIT, stream, event, 0});
+             {STP_TASK_WAIT, stream, event, 0, 0, 0});
     }
     stp_status Synchronise(stp_error *err) override
     {
@@ -115,14 +115,14 @@ class FakeStreams : public FakeEngine
             return stp_fail(err, STP_ERR_DEVICE, "the GPU fell off");
         now_ = stp_run_streams(
             tasks_.data(), tasks_.size(), now_,
-            [](void *, size_t, size_t) { return 1.5; }, nullptr, events_.data(),
-            nullptr);
+            [](void *, size_t, size_t) { return 1.5; }, nullptr,
+            events_.data());
         ran_ = true;
         return STP_OK;
     }
     double EventUs(unsigned event) const override
     {
-        return events_[event];
+        return events_[event].us;
     }
     stp_source Source() const override
     {
@@ -133,5 +133,5 @@ class FakeStreams : public FakeEngine
     double now_ = 0;
     bool ran_ = false;
     std::vector<stp_task> tasks_;
-    std::vector<double> events_ = std::vector<double>(1000);
+    std::vector<stp_task_event> events_ = std::vector<stp_task_event>(1000);
 };

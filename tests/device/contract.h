@@ -525,7 +525,7 @@ TEST_P(EngineContract, KeepsNanThroughRelu)
     p.b = p.bias = Put(STP_TYPE_F32, {1});
     p.c = Put(STP_TYPE_F32, {0});
 
-    Ok(ops_->product(self_, kMain, &p, &err_));
+    Ok(Note(kMain, p));
     Sync();
 
     ExpectNumbers({NAN}, STP_TYPE_F32, p.c);
@@ -566,7 +566,7 @@ TEST_P(EngineContract, HasTheCrossEntropyAndItsGradient)
         const double ten = 10;
         Ok(ops_->upload(self_, c.loss, &ten, sizeof(ten), &err_));
         c.gradient = AllocOf(type, 9);
-        Ok(ops_->cross_entropy(self_, kMain, &c, &err_));
+        Ok(Note(kMain, c));
         Sync();
         const double step = type == STP_TYPE_BF16  ? 1. / 256
                             : type == STP_TYPE_F16 ? 1. / 2048
@@ -583,7 +583,7 @@ TEST_P(EngineContract, HasTheCrossEntropyAndItsGradient)
 
         c.gradient = const_cast<void *>(c.logits); // in place, and no count
         c.correct = nullptr;
-        Ok(ops_->cross_entropy(self_, kMain, &c, &err_));
+        Ok(Note(kMain, c));
         Sync();
         ExpectNumbers(want, type, c.logits, 8 * step);
     }
@@ -604,7 +604,7 @@ TEST_P(EngineContract, CountsRowsWhoseLabelIsLargest)
                     sizeof(labels), &err_));
     double got = 3;
 
-    Ok(ops_->cross_entropy(self_, kMain, &c, &err_));
+    Ok(Note(kMain, c));
     Sync();
     Ok(ops_->download(self_, &got, c.correct, sizeof(got), &err_));
 
@@ -676,7 +676,7 @@ TEST_P(EngineContract, UpdatesUnlessItIsToSkip)
             u.rate = 0.5;
             u.scale = 0.25;
             u.skip = static_cast<float *>(Put(STP_TYPE_F32, {skip}));
-            Ok(ops_->update(self_, kMain, &u, &err_));
+            Ok(Note(kMain, u));
             Sync();
             ExpectNumbers(want, STP_TYPE_F32, u.w);
             ExpectNumbers(want, STP_TYPE_BF16, u.copy);
@@ -780,15 +780,15 @@ TEST_P(EngineContract, OrdersStreamsByEvents)
     add.gradient = Put(STP_TYPE_F32, {-3});
     add.rate = add.scale = 1;
 
-    Ok(ops_->record(self_, kMain, 0, &err_));
+    Ok(NoteEvent(STP_WORK_RECORD, kMain, 0));
     Scale(STP_TYPE_F32, 1, 2, x);
-    Ok(ops_->record(self_, kMain, 1, &err_));
-    Ok(ops_->wait(self_, STP_STREAM_COMM, 1, &err_));
-    Ok(ops_->update(self_, STP_STREAM_COMM, &add, &err_));
-    Ok(ops_->record(self_, STP_STREAM_COMM, 2, &err_));
-    Ok(ops_->wait(self_, kMain, 2, &err_));
+    Ok(NoteEvent(STP_WORK_RECORD, kMain, 1));
+    Ok(NoteEvent(STP_WORK_WAIT, STP_STREAM_COMM, 1));
+    Ok(Note(STP_STREAM_COMM, add));
+    Ok(NoteEvent(STP_WORK_RECORD, STP_STREAM_COMM, 2));
+    Ok(NoteEvent(STP_WORK_WAIT, kMain, 2));
     Scale(STP_TYPE_F32, 1, 2, x);
-    Ok(ops_->record(self_, kMain, 3, &err_));
+    Ok(NoteEvent(STP_WORK_RECORD, kMain, 3));
     const double from = ops_->now_us(self_);
     Sync();
 
@@ -801,15 +801,15 @@ TEST_P(EngineContract, OrdersStreamsByEvents)
 
 TEST_P(EngineContract, RefusesStreamsAndWaitsThatCannotBe)
 {
-    EXPECT_EQ(STP_ERR_RANGE, ops_->record(self_, 2, 0, &err_));
+    EXPECT_EQ(STP_ERR_RANGE, NoteEvent(STP_WORK_RECORD, 2, 0));
     EXPECT_STREQ("stream 2 of 2", err_.text);
-    EXPECT_EQ(STP_ERR_RANGE, ops_->wait(self_, kMain, 70000, &err_));
+    EXPECT_EQ(STP_ERR_RANGE, NoteEvent(STP_WORK_WAIT, kMain, 70000));
     EXPECT_THAT(err_.text, testing::HasSubstr("event 70000"));
 
-    Ok(ops_->record(self_, kMain, 7, &err_)); // in an earlier run
-    Ok(ops_->wait(self_, STP_STREAM_COMM, 7, &err_));
+    Ok(NoteEvent(STP_WORK_RECORD, kMain, 7)); // in an earlier run
+    Ok(NoteEvent(STP_WORK_WAIT, STP_STREAM_COMM, 7));
     Sync();
-    EXPECT_EQ(STP_ERR_RANGE, ops_->wait(self_, STP_STREAM_COMM, 7, &err_));
+    EXPECT_EQ(STP_ERR_RANGE, NoteEvent(STP_WORK_WAIT, STP_STREAM_COMM, 7));
     EXPECT_THAT(err_.text, testing::HasSubstr("event 7"));
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "device/device_fixture.h"
+#include "support/engine_work.h"
 #include "support/slow.h"
 
 extern "C" {
@@ -238,6 +239,21 @@ class EngineContract : public testing::TestWithParam<ContractCase>
         return Alloc<char>(n * stp_type_size(type));
     }
 
+    template <typename Arguments>
+    stp_status Note(unsigned stream, const Arguments &arguments)
+    {
+        return NoteIn({ops_, self_}, stream, arguments, &err_);
+    }
+
+    stp_status NoteEvent(stp_work_kind kind, unsigned stream, unsigned event)
+    {
+        stp_work work{};
+        work.kind = kind;
+        work.stream = stream;
+        work.event = event;
+        return ops_->note(self_, &work, &err_);
+    }
+
     double Elapsed(unsigned from, unsigned to)
     {
         double us = -1;
@@ -262,7 +278,7 @@ class EngineContract : public testing::TestWithParam<ContractCase>
         kernel.from = from;
         kernel.to = to;
         change(&kernel);
-        Ok(ops_->kernel(self_, kMain, &kernel, &err_));
+        Ok(Note(kMain, kernel));
     }
 
     void Kernel(stp_kernel_kind kind, int type, uint64_t n, const void *from,
@@ -357,7 +373,7 @@ class EngineContract : public testing::TestWithParam<ContractCase>
         p.c = Put(p.type_c, c);
         p.bias = p.epilogue == STP_EPILOGUE_NONE ? nullptr : Put(type, bias);
 
-        Ok(ops_->product(self_, kMain, &p, &err_));
+        Ok(Note(kMain, p));
         Sync();
 
         for (unsigned i = 0; i < m; i++)
@@ -406,7 +422,7 @@ class EngineContract : public testing::TestWithParam<ContractCase>
         t.in = in;
         t.out = out;
         t.in_place = in_place;
-        Ok(ops_->collective(self_, kMain, &t, &err_));
+        Ok(Note(kMain, t));
         Sync();
     }
 

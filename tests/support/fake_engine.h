@@ -182,28 +182,19 @@ class FakeEngine
 
     static void SetWork(stp_engine_ops *ops)
     {
-        ops->collective = [](void *self, unsigned stream, const stp_transfer *t,
-                             stp_error *err) {
-            return Self(self)->Collective(stream, *t, err);
-        };
-        ops->product = [](void *self, unsigned stream, const stp_product *p,
-                          stp_error *) {
-            Self(self)->Gemm(stream, p->gemm);
-            return STP_OK;
-        };
-        ops->kernel = [](void *self, unsigned stream, const stp_kernel *k,
-                         stp_error *) {
-            Self(self)->Elementwise(stream, k->n * sizeof(float));
-            return STP_OK;
-        };
-        ops->record = [](void *self, unsigned stream, unsigned event,
-                         stp_error *) {
-            Self(self)->Record(stream, event);
-            return STP_OK;
-        };
-        ops->wait = [](void *self, unsigned stream, unsigned event,
-                       stp_error *) {
-            Self(self)->Wait(stream, event);
+        ops->note = [](void *self, const stp_work *work, stp_error *err) {
+            const unsigned stream = work->stream;
+            if (work->kind == STP_WORK_TRANSFER)
+                return Self(self)->Collective(stream, work->as.transfer, err);
+            if (work->kind == STP_WORK_PRODUCT)
+                Self(self)->Gemm(stream, work->as.product.gemm);
+            else if (work->kind == STP_WORK_KERNEL)
+                Self(self)->Elementwise(stream,
+                                        work->as.kernel.n * sizeof(float));
+            else if (work->kind == STP_WORK_RECORD)
+                Self(self)->Record(stream, work->event);
+            else
+                Self(self)->Wait(stream, work->event);
             return STP_OK;
         };
         ops->synchronise = [](void *self, stp_error *err) {

@@ -19,18 +19,18 @@ namespace
 using Sent = std::array<unsigned, 3>;
 
 Sent sent;
-decltype(stp_engine_ops::collective) send_really;
+decltype(stp_engine_ops::note) note_really;
 
 // Counts collectives of gradients and weights, not those of losses.
-stp_status Count(void *self, unsigned stream, const stp_transfer *transfer,
-                 stp_error *err)
+stp_status Count(void *self, const stp_work *work, stp_error *err)
 {
-    if (transfer->type != STP_TYPE_F64) {
-        sent[0] += transfer->coll == ncclFuncAllReduce;
-        sent[1] += transfer->coll == ncclFuncReduceScatter;
-        sent[2] += transfer->coll == ncclFuncAllGather;
+    const stp_transfer &transfer = work->as.transfer;
+    if (work->kind == STP_WORK_TRANSFER && transfer.type != STP_TYPE_F64) {
+        sent[0] += transfer.coll == ncclFuncAllReduce;
+        sent[1] += transfer.coll == ncclFuncReduceScatter;
+        sent[2] += transfer.coll == ncclFuncAllGather;
     }
-    return send_really(self, stream, transfer, err);
+    return note_really(self, work, err);
 }
 
 // The collectives of an epoch of all ranks of h200x4 in virtual time.
@@ -47,8 +47,8 @@ Sent SentInAnEpoch(const stp_train_config &config)
         << err.text;
     const stp_engine &mock = engines.all[0];
     stp_engine_ops ops = *mock.ops;
-    send_really = ops.collective;
-    ops.collective = Count;
+    note_really = ops.note;
+    ops.note = Count;
     const stp_engine counted = {&ops, mock.self};
     sent = {0, 0, 0};
     EXPECT_EQ(STP_OK, stp_train_measure(&counted, &config, &result, &err))

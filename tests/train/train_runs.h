@@ -107,7 +107,7 @@ inline Trained TrainAlone(const stp_train_config &config)
 
 struct Plant {
     stp_engine_ops ops;
-    decltype(stp_engine_ops::kernel) real;
+    decltype(stp_engine_ops::note) real;
     unsigned call; // 0: none
     unsigned n_calls;
 };
@@ -120,21 +120,23 @@ inline thread_local Plant plant; // of a rank
 inline stp_engine PlantOverflow(const stp_engine *engine,
                                 const stp_train_model &model, unsigned step)
 {
-    plant = {*engine->ops, engine->ops->kernel,
+    plant = {*engine->ops, engine->ops->note,
              step == 0 ? 0 : (step - 1) * model.n_layers + 1, 0};
-    plant.ops.kernel = [](void *self, unsigned stream, const stp_kernel *kernel,
-                          stp_error *err) {
-        stp_status status = plant.real(self, stream, kernel, err);
-        if (kernel->kind != STP_KERNEL_COLUMN_SUM || status != STP_OK ||
+    plant.ops.note = [](void *self, const stp_work *work, stp_error *err) {
+        const stp_kernel &kernel = work->as.kernel;
+        stp_status status = plant.real(self, work, err);
+        if (work->kind != STP_WORK_KERNEL ||
+            kernel.kind != STP_KERNEL_COLUMN_SUM || status != STP_OK ||
             ++plant.n_calls != plant.call)
             return status;
-        stp_kernel overflow{};
-        overflow.kind = STP_KERNEL_SCALE;
-        overflow.type = kernel->type_to;
-        overflow.n = 1;
-        overflow.factor = INFINITY;
-        overflow.to = kernel->to;
-        return plant.real(self, stream, &overflow, err);
+        stp_work overflow{};
+        overflow.kind = STP_WORK_KERNEL;
+        overflow.as.kernel.kind = STP_KERNEL_SCALE;
+        overflow.as.kernel.type = kernel.type_to;
+        overflow.as.kernel.n = 1;
+        overflow.as.kernel.factor = INFINITY;
+        overflow.as.kernel.to = kernel.to;
+        return plant.real(self, &overflow, err);
     };
     return {&plant.ops, engine->self};
 }

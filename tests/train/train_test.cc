@@ -330,17 +330,16 @@ TEST(Train, ReleasesItsMemoryHoweverItEnds)
 }
 
 unsigned n_updates; // the same
-decltype(stp_engine_ops::update) update_weights;
+decltype(stp_engine_ops::note) note_work;
 
 TEST(Train, StopsBetweenAnyTwoStepsAndWhileItEvaluates)
 {
     const LoneEngine engine;
     stp_engine_ops ops = *engine.get()->ops;
-    update_weights = ops.update;
-    ops.update = [](void *self, unsigned stream, const stp_update *update,
-                    stp_error *err) {
-        n_updates++;
-        return update_weights(self, stream, update, err);
+    note_work = ops.note;
+    ops.note = [](void *self, const stp_work *work, stp_error *err) {
+        n_updates += work->kind == STP_WORK_UPDATE;
+        return note_work(self, work, err);
     };
     const stp_engine counted = {&ops, engine.get()->self};
     stp_train_config config =

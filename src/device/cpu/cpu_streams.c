@@ -99,23 +99,24 @@ static enum stp_status cpu_run_collective(struct stp_cpu *e, unsigned stream,
     return status;
 }
 
-static enum stp_status cpu_run_task(struct stp_cpu *e, unsigned stream,
-                                    const struct stp_cpu_task *task,
+static enum stp_status cpu_run_work(struct stp_cpu *e,
+                                    const struct stp_work *work,
                                     struct stp_error *err)
 {
-    switch (task->kind) {
-    case STP_CPU_COLLECTIVE:
-        return cpu_run_collective(e, stream, &task->as.transfer, err);
-    case STP_CPU_PRODUCT:
-        return stp_cpu_product(&task->as.product, &e->scratch[stream], err);
-    case STP_CPU_CROSS_ENTROPY:
-        stp_cpu_cross_entropy(&task->as.cross_entropy);
+    switch (work->kind) {
+    case STP_WORK_TRANSFER:
+        return cpu_run_collective(e, work->stream, &work->as.transfer, err);
+    case STP_WORK_PRODUCT:
+        return stp_cpu_product(&work->as.product, &e->scratch[work->stream],
+                               err);
+    case STP_WORK_CROSS_ENTROPY:
+        stp_cpu_cross_entropy(&work->as.cross_entropy);
         return STP_OK;
-    case STP_CPU_UPDATE:
-        stp_cpu_update(&task->as.update);
+    case STP_WORK_UPDATE:
+        stp_cpu_update(&work->as.update);
         return STP_OK;
     default:
-        cpu_run_kernel(&task->as.kernel);
+        cpu_run_kernel(&work->as.kernel);
         return STP_OK;
     }
 }
@@ -173,12 +174,10 @@ static void *lane_run(void *user)
             continue;
         }
         pthread_mutex_unlock(&run->lock);
-        status = cpu_run_task(e, lane->stream, &e->tasks[work->task], &err);
+        status = cpu_run_work(e, work, &err);
         if (e->trace.on) {
-            struct stp_span *span =
-                &e->trace.spans.all[e->trace.begun + work->task];
+            struct stp_span *span = &e->trace.spans.all[e->trace.begun + i];
 
-            span->stream = lane->stream;
             span->begin_us = us;
             span->end_us = stp_cpu_now_us();
         }

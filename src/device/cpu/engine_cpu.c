@@ -5,7 +5,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/room.h"
 #include "device/cpu/cpu.h"
 #include "nccl_tuner_abi.h"
 
@@ -158,7 +157,9 @@ static enum stp_status cpu_synchronise(void *self, struct stp_error *err)
     if (us == NULL)
         return stp_nomem(err);
     e->us = us;
-    STP_TRY(stp_cpu_trace_reserve(e, err));
+    e->trace.begun = e->trace.spans.n;
+    if (e->trace.on)
+        STP_TRY(stp_program_add_spans(&e->program, &e->trace.spans, err));
     status = stp_cpu_run(e, err);
     if (status != STP_OK)
         cpu_find_dead_rank(e->world, err);
@@ -192,7 +193,10 @@ static enum stp_status cpu_trace_begin(void *self, struct stp_error *err)
 static enum stp_status cpu_trace_end(void *self, struct stp_spans *spans,
                                      struct stp_error *err)
 {
-    return stp_cpu_trace_end(&((struct stp_cpu *)self)->trace, spans, err);
+    struct stp_cpu_trace *trace = &((struct stp_cpu *)self)->trace;
+
+    trace->on = false;
+    return stp_spans_move(&trace->spans, spans, err);
 }
 
 static void cpu_range(void *self, const char *name)
@@ -202,81 +206,18 @@ static void cpu_range(void *self, const char *name)
 
 /* ---- noting ---- */
 
-static enum stp_status cpu_note(struct stp_cpu *e, const struct stp_work *work,
+static enum stp_status cpu_note(void *self, const struct stp_work *work,
                                 struct stp_error *err)
 {
-    if (e->program.ran)
-        e->n_tasks = 0;
-    return stp_program_add(&e->program, work, err);
-}
-
-static enum stp_status cpu_add_task(struct stp_cpu *e, unsigned stream,
-                                    const struct stp_cpu_task *task,
-                                    struct stp_error *err)
-{
-    struct stp_work noted = {.kind = STP_WORK_TASK, .stream = stream};
-
-    if (e->program.ran)
-        e->n_tasks = 0;
-    if (!STP_ROOM(e->tasks, e->n_tasks, e->capacity))
-        return stp_nomem(err);
-    noted.task = e->n_tasks;
-    STP_TRY(cpu_note(e, &noted, err));
-    e->tasks[e->n_tasks] = *task;
-    e->tasks[e->n_tasks++].range = stp_ranges_now(&e->trace.ranges);
-    return STP_OK;
-}
-
-static enum stp_status cpu_product(void *self, unsigned stream,
-                                   const struct stp_product *product,
-                                   struct stp_error *err)
-{
-    const struct stp_cpu_task task = {.kind = STP_CPU_PRODUCT,
-                                      .as.product = *product};
-
-    STP_TRY(stp_cpu_product_check(product, err));
-    return cpu_add_task(self, stream, &task, err);
-}
-
-static enum stp_status cpu_cross_entropy(void *self, unsigned stream,
-                                         const struct stp_cross_entropy *loss,
-                                         struct stp_error *err)
-{
-    const struct stp_cpu_task task = {.kind = STP_CPU_CROSS_ENTROPY,
-                                      .as.cross_entropy = *loss};
-
-    return cpu_add_task(self, stream, &task, err);
-}
-
-static enum stp_status cpu_update(void *self, unsigned stream,
-                                  const struct stp_update *update,
-                                  struct stp_error *err)
-{
-    const struct stp_cpu_task task = {.kind = STP_CPU_UPDATE,
-                                      .as.update = *update};
-
-    return cpu_add_task(self, stream, &task, err);
-}
-
-static enum stp_status cpu_kernel(void *self, unsigned stream,
-                                  const struct stp_kernel *kernel,
-                                  struct stp_error *err)
-{
-    const struct stp_cpu_task task = {.kind = STP_CPU_KERNEL,
-                                      .as.kernel = *kernel};
-
-    return cpu_add_task(self, stream, &task, err);
-}
-
-static enum stp_status cpu_collective(void *self, unsigned stream,
-                                      const struct stp_transfer *transfer,
-                                      struct stp_error *err)
-{
     struct stp_cpu *e = self;
-    const struct stp_cpu_task task = {.kind = STP_CPU_COLLECTIVE,
-                                      .as.transfer = *transfer};
+    struct stp_work noted = *work;
 
-    return transfer->n == 0 ? STP_OK : cpu_add_task(e, stream, &task, err);
+    if (work->kind == STP_WORK_TRANSFER && work->as.transfer.n == 0)
+        return STP_OK;
+    if (work->kind == STP_WORK_PRODUCT)
+        STP_TRY(stp_cpu_product_check(&work->as.product, err));
+    noted.range = stp_ranges_now(&e->trace.ranges);
+    return stp_program_add(&e->program, &noted, err);
 }
 
 static enum stp_status cpu_split(void *self,
@@ -291,24 +232,6 @@ static enum stp_status cpu_split(void *self,
     status = e->transport->split(e->link, e->splits.n, groups, err);
     e->splits.n -= status != STP_OK;
     return status;
-}
-
-static enum stp_status cpu_record(void *self, unsigned stream, unsigned event,
-                                  struct stp_error *err)
-{
-    const struct stp_work noted = {
-        .kind = STP_WORK_RECORD, .stream = stream, .event = event};
-
-    return cpu_note(self, &noted, err);
-}
-
-static enum stp_status cpu_wait(void *self, unsigned stream, unsigned event,
-                                struct stp_error *err)
-{
-    const struct stp_work noted = {
-        .kind = STP_WORK_WAIT, .stream = stream, .event = event};
-
-    return cpu_note(self, &noted, err);
 }
 
 /* ---- measuring ---- */
@@ -453,7 +376,6 @@ static void cpu_close(void *self)
     cpu_release(e);
     stp_program_free(&e->program);
     stp_spans_free(&e->trace.spans);
-    free(e->tasks);
     free(e->us);
     free(e->hosts);
     free(e);
@@ -467,14 +389,8 @@ static const struct stp_engine_ops cpu_ops = {
     .upload = cpu_copy,
     .download = cpu_copy,
     .agree = cpu_agree,
-    .product = cpu_product,
-    .cross_entropy = cpu_cross_entropy,
-    .update = cpu_update,
-    .kernel = cpu_kernel,
+    .note = cpu_note,
     .split = cpu_split,
-    .collective = cpu_collective,
-    .record = cpu_record,
-    .wait = cpu_wait,
     .synchronise = cpu_synchronise,
     .elapsed_us = cpu_elapsed_us,
     .now_us = cpu_now_us,

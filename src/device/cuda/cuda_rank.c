@@ -207,11 +207,10 @@ static enum stp_status cuda_select_arm(void *self, const struct stp_arm *arm,
 
 /* ---- work ---- */
 
-static enum stp_status cuda_product(void *self, unsigned stream,
-                                    const struct stp_product *p,
-                                    struct stp_error *err)
+static enum stp_status rank_multiply(struct stp_cuda_rank *r, unsigned stream,
+                                     const struct stp_product *p,
+                                     struct stp_error *err)
 {
-    struct stp_cuda_rank *r = self;
     const struct stp_cuda_lt_plan *plan;
     enum stp_status status = STP_OK;
     bool is_first;
@@ -233,33 +232,6 @@ static enum stp_status cuda_product(void *self, unsigned stream,
     if (is_first)
         STP_THEN(status, stp_cuda_wait(r, err));
     return rank_done(r, status);
-}
-
-static enum stp_status cuda_cross_entropy(void *self, unsigned stream,
-                                          const struct stp_cross_entropy *loss,
-                                          struct stp_error *err)
-{
-    struct stp_cuda_rank *r = self;
-    const enum stp_status status = rank_begin_in(r, stream, err);
-
-    return status == STP_OK
-               ? rank_launched(r,
-                               stp_train_cross_entropy(loss, r->stream[stream]),
-                               "cross-entropy", err)
-               : status;
-}
-
-static enum stp_status cuda_update(void *self, unsigned stream,
-                                   const struct stp_update *update,
-                                   struct stp_error *err)
-{
-    struct stp_cuda_rank *r = self;
-    const enum stp_status status = rank_begin_in(r, stream, err);
-
-    return status == STP_OK
-               ? rank_launched(r, stp_train_update(update, r->stream[stream]),
-                               "update", err)
-               : status;
 }
 
 static cudaError_t rank_launch(const struct stp_cuda_rank *r, unsigned stream,
@@ -285,25 +257,12 @@ static cudaError_t rank_launch(const struct stp_cuda_rank *r, unsigned stream,
     }
 }
 
-static enum stp_status cuda_kernel(void *self, unsigned stream,
-                                   const struct stp_kernel *kernel,
-                                   struct stp_error *err)
-{
-    struct stp_cuda_rank *r = self;
-    const enum stp_status status = rank_begin_in(r, stream, err);
-
-    return status == STP_OK ? rank_launched(r, rank_launch(r, stream, kernel),
-                                            stp_kernel_name(kernel->kind), err)
-                            : status;
-}
-
 /* ---- collectives ---- */
 
-static enum stp_status cuda_collective(void *self, unsigned stream,
-                                       const struct stp_transfer *transfer,
-                                       struct stp_error *err)
+static enum stp_status rank_collect(struct stp_cuda_rank *r, unsigned stream,
+                                    const struct stp_transfer *transfer,
+                                    struct stp_error *err)
 {
-    struct stp_cuda_rank *r = self;
     const enum stp_status status = rank_begin_call(r, stream, err);
 
     if (status != STP_OK || transfer->n == 0)
@@ -339,10 +298,9 @@ static enum stp_status cuda_split(void *self,
 
 /* ---- order and time ---- */
 
-static enum stp_status cuda_record(void *self, unsigned stream, unsigned event,
-                                   struct stp_error *err)
+static enum stp_status rank_record(struct stp_cuda_rank *r, unsigned stream,
+                                   unsigned event, struct stp_error *err)
 {
-    struct stp_cuda_rank *r = self;
     cudaError_t result;
 
     STP_TRY(rank_begin_call(r, stream, err));
@@ -360,11 +318,9 @@ static enum stp_status cuda_record(void *self, unsigned stream, unsigned event,
     return rank_called(r, result, "cudaEventRecord", err);
 }
 
-static enum stp_status cuda_wait(void *self, unsigned stream, unsigned event,
-                                 struct stp_error *err)
+static enum stp_status rank_await(struct stp_cuda_rank *r, unsigned stream,
+                                  unsigned event, struct stp_error *err)
 {
-    struct stp_cuda_rank *r = self;
-
     STP_TRY(rank_begin_call(r, stream, err));
     if (event >= r->n_events || r->recorded[event] != r->run)
         return stp_fail(err, STP_ERR_RANGE,
@@ -375,6 +331,39 @@ static enum stp_status cuda_wait(void *self, unsigned stream, unsigned event,
                            r->stream[stream],
                            r->captures ? r->joins[event] : r->events[event], 0),
                        "cudaStreamWaitEvent", err);
+}
+
+static enum stp_status cuda_note(void *self, const struct stp_work *work,
+                                 struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    const unsigned stream = work->stream;
+    const struct stp_kernel *kernel = &work->as.kernel;
+
+    switch (work->kind) {
+    case STP_WORK_TRANSFER:
+        return rank_collect(r, stream, &work->as.transfer, err);
+    case STP_WORK_PRODUCT:
+        return rank_multiply(r, stream, &work->as.product, err);
+    case STP_WORK_RECORD:
+        return rank_record(r, stream, work->event, err);
+    case STP_WORK_WAIT:
+        return rank_await(r, stream, work->event, err);
+    default:
+        break;
+    }
+    STP_TRY(rank_begin_in(r, stream, err));
+    if (work->kind == STP_WORK_CROSS_ENTROPY)
+        return rank_launched(
+            r,
+            stp_train_cross_entropy(&work->as.cross_entropy, r->stream[stream]),
+            "cross-entropy", err);
+    if (work->kind == STP_WORK_UPDATE)
+        return rank_launched(
+            r, stp_train_update(&work->as.update, r->stream[stream]), "update",
+            err);
+    return rank_launched(r, rank_launch(r, stream, kernel),
+                         stp_kernel_name(kernel->kind), err);
 }
 
 static enum stp_status cuda_synchronise(void *self, struct stp_error *err)
@@ -714,14 +703,8 @@ const struct stp_engine_ops stp_cuda_ops = {
     .upload = cuda_upload,
     .download = cuda_download,
     .agree = stp_cuda_job_agree,
-    .product = cuda_product,
-    .cross_entropy = cuda_cross_entropy,
-    .update = cuda_update,
-    .kernel = cuda_kernel,
+    .note = cuda_note,
     .split = cuda_split,
-    .collective = cuda_collective,
-    .record = cuda_record,
-    .wait = cuda_wait,
     .synchronise = cuda_synchronise,
     .elapsed_us = cuda_elapsed_us,
     .now_us = cuda_now_us,

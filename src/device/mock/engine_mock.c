@@ -1,14 +1,11 @@
 #include "device/mock/engine_mock.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/names.h"
 #include "core/rng.h"
-#include "core/room.h"
 #include "core/text.h"
 #include "core/utf8.h"
 #include "device/arm_tuner.h"
@@ -31,12 +28,6 @@ struct library {
                                                          of each split */
 };
 
-/* The span of a trace that a note becomes. */
-struct label {
-    char name[STP_SPAN_NAME]; /* set while there is a trace */
-    struct stp_part range;
-};
-
 struct engine {
     struct mock_machine *machine;
     struct mock_machine *parts[STP_MAX_SPLITS]; /* machines of groups; NULL: of
@@ -52,10 +43,6 @@ struct engine {
     bool registers; /* alloc() registered some; else rooms, which all are */
     struct stp_mock_program program;
     struct stp_virtual_time time;
-    struct stp_mock_compute *computes; /* of noted work; of collectives 0 */
-    struct label *labels;              /* one each */
-    size_t n_noted;
-    size_t capacity, label_capacity;
     bool traces;
     struct stp_spans spans;
     struct stp_ranges ranges;
@@ -187,127 +174,104 @@ static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
 
 /* ---- noting ---- */
 
-static enum stp_status mock_note(struct engine *e, const struct stp_work *work,
-                                 struct stp_error *err)
-{
-    if (e->program.noted.ran)
-        e->n_noted = 0;
-    return stp_program_add(&e->program.noted, work, err);
-}
-
-static enum stp_status mock_add(struct engine *e, const struct stp_work *work,
-                                struct stp_mock_compute compute,
-                                struct stp_error *err, const char *fmt, ...)
-    STP_PRINTF(5, 6);
-
-/* Notes a kernel or a collective; 'fmt' makes its name. */
-static enum stp_status mock_add(struct engine *e, const struct stp_work *work,
-                                struct stp_mock_compute compute,
-                                struct stp_error *err, const char *fmt, ...)
-{
-    struct stp_work noted = *work;
-    struct label *label;
-    va_list args;
-
-    if (e->program.noted.ran)
-        e->n_noted = 0;
-    if (!STP_ROOM(e->computes, e->n_noted, e->capacity) ||
-        !STP_ROOM(e->labels, e->n_noted, e->label_capacity))
-        return stp_nomem(err);
-    noted.task = e->n_noted;
-    STP_TRY(mock_note(e, &noted, err));
-    e->computes[e->n_noted] = compute;
-    label = &e->labels[e->n_noted++];
-    label->range = stp_ranges_now(&e->ranges);
-    if (!e->traces)
-        return STP_OK;
-    va_start(args, fmt);
-    vsnprintf(label->name, sizeof(label->name), fmt, args);
-    va_end(args);
-    return STP_OK;
-}
-
-/* A kernel that reads and writes 'n_bytes' in all. */
-static enum stp_status mock_add_kernel(struct engine *e, unsigned stream,
-                                       double n_bytes, const char *name,
-                                       struct stp_error *err)
-{
-    const struct stp_work work = {.kind = STP_WORK_TASK, .stream = stream};
-
-    return mock_add(e, &work, stp_mock_kernel(e->machine, n_bytes), err, "%s",
-                    name);
-}
-
 static double mock_bytes(int type, uint64_t n)
 {
     return (double)n * stp_type_size(type);
 }
 
-static enum stp_status mock_product(void *self, unsigned stream,
-                                    const struct stp_product *p,
-                                    struct stp_error *err)
+/* The bytes that a kernel reads and writes in all. */
+static double mock_kernel_bytes(const struct stp_work *work)
 {
-    struct engine *e = self;
-    const struct stp_work work = {.kind = STP_WORK_TASK, .stream = stream};
-    const struct stp_gemm *gemm = &p->gemm;
-    const bool tf32 = p->tf32 && gemm->type == STP_TYPE_F32;
-    struct stp_mock_compute compute;
+    const struct stp_cross_entropy *loss = &work->as.cross_entropy;
+    const struct stp_update *u = &work->as.update;
+    const struct stp_kernel *k = &work->as.kernel;
 
-    STP_TRY(tf32 ? stp_mock_gemm_tf32(e->machine, gemm, &compute, err)
-                 : stp_mock_gemm(e->machine, gemm, &compute, err));
-    return mock_add(e, &work, compute, err, "product %s %u x %u x %u",
-                    tf32 ? "tf32" : stp_type_name(gemm->type), gemm->m, gemm->n,
-                    gemm->k);
-}
-
-static enum stp_status mock_cross_entropy(void *self, unsigned stream,
-                                          const struct stp_cross_entropy *loss,
-                                          struct stp_error *err)
-{
-    const double logits =
-        mock_bytes(loss->type, (uint64_t)loss->n * loss->classes);
-
-    return mock_add_kernel(self, stream, loss->gradient ? 2 * logits : logits,
-                           "cross-entropy", err);
-}
-
-static enum stp_status mock_update(void *self, unsigned stream,
-                                   const struct stp_update *u,
-                                   struct stp_error *err)
-{
-    const double copied = u->copy ? mock_bytes(u->copy_type, u->n) : 0;
-
-    return mock_add_kernel(self, stream,
-                           2 * mock_bytes(u->type, u->n) +
-                               mock_bytes(u->gradient_type, u->n) + copied,
-                           "update", err);
-}
-
-static enum stp_status mock_kernel(void *self, unsigned stream,
-                                   const struct stp_kernel *k,
-                                   struct stp_error *err)
-{
-    double bytes = mock_bytes(k->type, k->n);
-
+    if (work->kind == STP_WORK_CROSS_ENTROPY)
+        return (loss->gradient ? 2 : 1) *
+               mock_bytes(loss->type, (uint64_t)loss->n * loss->classes);
+    if (work->kind == STP_WORK_UPDATE)
+        return 2 * mock_bytes(u->type, u->n) +
+               mock_bytes(u->gradient_type, u->n) +
+               (u->copy ? mock_bytes(u->copy_type, u->n) : 0);
     switch (k->kind) {
     case STP_KERNEL_ZERO:
-        bytes = (double)k->n;
-        break;
+        return (double)k->n;
     case STP_KERNEL_COLUMN_SUM: /* the sums are next to none of them */
-        bytes = mock_bytes(k->type, (uint64_t)k->rows * k->columns);
-        break;
+        return mock_bytes(k->type, (uint64_t)k->rows * k->columns);
     case STP_KERNEL_FIND_NONFINITE:
-        break;
+        return mock_bytes(k->type, k->n);
     case STP_KERNEL_CAST:
-        bytes += mock_bytes(k->type_to, k->n);
-        break;
+        return mock_bytes(k->type, k->n) + mock_bytes(k->type_to, k->n);
     case STP_KERNEL_SCALE:
-        bytes *= 2;
-        break;
+        return 2 * mock_bytes(k->type, k->n);
     default: /* STP_KERNEL_RELU_BACKWARD, STP_KERNEL_SUBTRACT */
-        bytes *= 3;
+        return 3 * mock_bytes(k->type, k->n);
     }
-    return mock_add_kernel(self, stream, bytes, stp_kernel_name(k->kind), err);
+}
+
+static enum stp_status mock_compute(const struct engine *e,
+                                    struct stp_work *work,
+                                    struct stp_mock_compute *compute_ret,
+                                    struct stp_error *err)
+{
+    struct stp_product *p = &work->as.product;
+
+    if (work->kind != STP_WORK_PRODUCT) {
+        *compute_ret = stp_mock_kernel(e->machine, mock_kernel_bytes(work));
+        return STP_OK;
+    }
+    p->tf32 = p->tf32 && p->gemm.type == STP_TYPE_F32;
+    return p->tf32 ? stp_mock_gemm_tf32(e->machine, &p->gemm, compute_ret, err)
+                   : stp_mock_gemm(e->machine, &p->gemm, compute_ret, err);
+}
+
+/* A transfer as the collective that it is a part of; on one rank NCCL copies.
+ */
+static void mock_collect(const struct engine *e, struct stp_work *work)
+{
+    const struct stp_transfer t = work->as.transfer;
+    const unsigned n_ranks =
+        t.split > 0 ? e->splits.all[t.split - 1].size : e->info.n_ranks;
+    const bool of_parts =
+        t.coll == ncclFuncAllGather || t.coll == ncclFuncReduceScatter;
+    const uint64_t n = of_parts ? t.n * n_ranks : t.n;
+
+    if (n_ranks == 1) {
+        work->kind = STP_WORK_KERNEL;
+        work->as.kernel = (struct stp_kernel){.kind = STP_KERNEL_CAST,
+                                              .type = t.type,
+                                              .type_to = t.type,
+                                              .n = t.in_place ? 0 : t.n};
+        return;
+    }
+    work->kind = STP_WORK_COLLECTIVE;
+    work->is_plain = e->registers && ((uintptr_t)t.in & registered) == 0;
+    work->collective =
+        (struct stp_collective){.coll = t.coll,
+                                .n_bytes = n * stp_type_size(t.type),
+                                .type = t.type,
+                                .op = t.op,
+                                .root = (unsigned)t.root,
+                                .in_place = t.in_place};
+}
+
+static enum stp_status mock_note(void *self, const struct stp_work *work,
+                                 struct stp_error *err)
+{
+    struct engine *e = self;
+    struct stp_work noted = *work;
+    struct stp_mock_compute compute = {0};
+
+    if (work->kind == STP_WORK_TRANSFER)
+        mock_collect(e, &noted);
+    if (work->kind == STP_WORK_TRANSFER &&
+        (work->as.transfer.n == 0 ||
+         (noted.kind == STP_WORK_KERNEL && noted.as.kernel.n == 0)))
+        return STP_OK;
+    if (noted.kind >= STP_WORK_PRODUCT)
+        STP_TRY(mock_compute(e, &noted, &compute, err));
+    noted.range = stp_ranges_now(&e->ranges);
+    return stp_mock_program_add(&e->program, &noted, compute, err);
 }
 
 /* ---- groups of ranks ---- */
@@ -369,40 +333,6 @@ static enum stp_status mock_split(void *self,
                : status;
 }
 
-static enum stp_status mock_collective(void *self, unsigned stream,
-                                       const struct stp_transfer *t,
-                                       struct stp_error *err)
-{
-    struct engine *e = self;
-    const bool of_parts =
-        t->coll == ncclFuncAllGather || t->coll == ncclFuncReduceScatter;
-    const unsigned n_ranks =
-        t->split > 0 ? e->splits.all[t->split - 1].size : e->info.n_ranks;
-    const uint64_t n = of_parts ? t->n * n_ranks : t->n;
-    const struct stp_work work = {
-        .kind = STP_WORK_COLLECTIVE,
-        .stream = stream,
-        .split = t->split,
-        .is_plain = e->registers && ((uintptr_t)t->in & registered) == 0,
-        .collective = {.coll = t->coll,
-                       .n_bytes = n * stp_type_size(t->type),
-                       .type = t->type,
-                       .op = t->op,
-                       .root = (unsigned)t->root,
-                       .in_place = t->in_place}};
-
-    if (t->n == 0)
-        return STP_OK;
-    if (n_ranks == 1) /* NCCL copies, or in place does nothing */
-        return t->in_place
-                   ? STP_OK
-                   : mock_add_kernel(e, stream, 2 * mock_bytes(t->type, t->n),
-                                     "copy", err);
-    return mock_add(e, &work, (struct stp_mock_compute){0}, err,
-                    "%s %s %ju bytes", stp_coll_name(t->coll),
-                    stp_type_name(t->type), (uintmax_t)work.collective.n_bytes);
-}
-
 /* Makes all communicators of the plugin's library anew. */
 static enum stp_status mock_reload_plugin(void *self, struct stp_error *err)
 {
@@ -428,24 +358,6 @@ static enum stp_status mock_reload_plugin(void *self, struct stp_error *err)
 
 /* ---- order and time ---- */
 
-static enum stp_status mock_record(void *self, unsigned stream, unsigned event,
-                                   struct stp_error *err)
-{
-    const struct stp_work noted = {
-        .kind = STP_WORK_RECORD, .stream = stream, .event = event};
-
-    return mock_note(self, &noted, err);
-}
-
-static enum stp_status mock_wait(void *self, unsigned stream, unsigned event,
-                                 struct stp_error *err)
-{
-    const struct stp_work noted = {
-        .kind = STP_WORK_WAIT, .stream = stream, .event = event};
-
-    return mock_note(self, &noted, err);
-}
-
 static struct library *mock_library_in_use(struct engine *e)
 {
     return e->use_plugin ? &e->plugin : &e->own;
@@ -454,31 +366,21 @@ static struct library *mock_library_in_use(struct engine *e)
 static enum stp_status mock_synchronise(void *self, struct stp_error *err)
 {
     struct engine *e = self;
-    enum stp_status status;
+    const struct stp_program *noted = &e->program.noted;
+    const size_t first = e->spans.n;
 
-    if (e->program.noted.ran || e->program.noted.n_notes == 0)
+    if (noted->ran || noted->n_notes == 0)
         return STP_OK; /* nothing was noted since */
-    e->program.computes = e->computes;
     e->program.worlds = mock_library_in_use(e)->worlds;
-    status = stp_mock_run(&e->program, &e->time, err);
-    for (size_t i = 0; e->traces && i < e->program.noted.n_notes; i++) {
-        const struct stp_work *n = &e->program.noted.notes[i];
-        const struct stp_task_time *time = &e->program.times[i];
-        struct stp_span span = {.stream = n->stream,
-                                .kind = n->kind == STP_WORK_TASK
-                                            ? STP_SPAN_COMPUTE
-                                            : STP_SPAN_COMMUNICATION};
-
-        if (status != STP_OK ||
-            (n->kind != STP_WORK_TASK && n->kind != STP_WORK_COLLECTIVE))
-            continue;
-        span.begin_us = time->begin_us;
-        span.end_us = time->end_us;
-        memcpy(span.name, e->labels[n->task].name, sizeof(span.name));
-        span.range = e->labels[n->task].range;
-        status = stp_spans_add(&e->spans, &span, err);
+    STP_TRY(stp_mock_run(&e->program, &e->time, err));
+    if (!e->traces)
+        return STP_OK;
+    STP_TRY(stp_program_add_spans(noted, &e->spans, err));
+    for (size_t i = 0; i < noted->n_notes; i++) {
+        e->spans.all[first + i].begin_us = e->program.tasks[i].begin_us;
+        e->spans.all[first + i].end_us = e->program.tasks[i].end_us;
     }
-    return status;
+    return STP_OK;
 }
 
 static enum stp_status mock_elapsed_us(const void *self, unsigned from,
@@ -487,7 +389,7 @@ static enum stp_status mock_elapsed_us(const void *self, unsigned from,
 {
     const struct engine *e = self;
 
-    *us_ret = e->program.event_us[to] - e->program.event_us[from];
+    *us_ret = e->program.events[to].us - e->program.events[from].us;
     return STP_OK;
 }
 
@@ -508,13 +410,9 @@ static enum stp_status mock_trace_end(void *self, struct stp_spans *spans,
                                       struct stp_error *err)
 {
     struct engine *e = self;
-    enum stp_status status = STP_OK;
 
-    for (size_t i = 0; i < e->spans.n && status == STP_OK; i++)
-        status = stp_spans_add(spans, &e->spans.all[i], err);
-    stp_spans_free(&e->spans);
     e->traces = false;
-    return status;
+    return stp_spans_move(&e->spans, spans, err);
 }
 
 static void mock_range(void *self, const char *name)
@@ -683,8 +581,6 @@ static void mock_close(void *self)
     mock_machine_free(e->machine);
     stp_mock_program_free(&e->program);
     stp_spans_free(&e->spans);
-    free(e->computes);
-    free(e->labels);
     free(e);
 }
 
@@ -696,14 +592,8 @@ static const struct stp_engine_ops mock_ops = {
     .upload = mock_upload,
     .download = mock_download,
     .agree = mock_agree,
-    .product = mock_product,
-    .cross_entropy = mock_cross_entropy,
-    .update = mock_update,
-    .kernel = mock_kernel,
+    .note = mock_note,
     .split = mock_split,
-    .collective = mock_collective,
-    .record = mock_record,
-    .wait = mock_wait,
     .synchronise = mock_synchronise,
     .elapsed_us = mock_elapsed_us,
     .now_us = mock_now_us,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/rng.h"
+#include "core/room.h"
 #include "device/mock/operation.h"
 
 /* A program that runs, and its part between two times taken. */
@@ -31,12 +32,12 @@ static void program_worsen(const struct running *r, enum stp_source source)
 static const struct stp_mock_world *program_world(const struct running *r,
                                                   size_t at)
 {
-    return &r->p->worlds[r->p->noted.notes[at].split];
+    return &r->p->worlds[r->p->noted.notes[at].as.transfer.split];
 }
 
 static bool program_computes(const struct stp_work *work)
 {
-    return work->kind == STP_WORK_TASK;
+    return work->kind >= STP_WORK_PRODUCT;
 }
 
 struct mock_call stp_mock_call(const struct stp_collective *c)
@@ -324,8 +325,8 @@ static void program_find_end(struct running *r)
             scatters |= note->collective.coll == ncclFuncReduceScatter;
         }
         /* A record that nothing waits for takes a time. */
-        takes_time =
-            note->kind == STP_WORK_RECORD && !r->p->is_waited[note->event];
+        takes_time = note->kind == STP_WORK_RECORD &&
+                     !r->p->events[note->event].is_waited;
         r->end++;
     } while (!takes_time && r->end < noted->n_notes);
     r->overlaps = (in[STP_STREAM_MAIN] && out[STP_STREAM_COMM]) ||
@@ -335,36 +336,20 @@ static void program_find_end(struct running *r)
 
 /* ---- all of it ---- */
 
-/* Makes room for as many notes and events as there are. */
-static bool program_reserve(struct stp_mock_program *p)
+enum stp_status stp_mock_program_add(struct stp_mock_program *p,
+                                     const struct stp_work *work,
+                                     struct stp_mock_compute compute,
+                                     struct stp_error *err)
 {
-    const size_t n = p->noted.capacity,
-                 n_events = 2 * (size_t)p->noted.n_events;
-    void *parts, *tasks, *times, *event_us, *is_waited;
+    size_t i;
 
-    if (n > p->capacity) {
-        if ((parts = realloc(p->parts, n * sizeof(*p->parts))) != NULL)
-            p->parts = parts;
-        if ((tasks = realloc(p->tasks, n * sizeof(*p->tasks))) != NULL)
-            p->tasks = tasks;
-        if ((times = realloc(p->times, n * sizeof(*p->times))) != NULL)
-            p->times = times;
-        if (parts == NULL || tasks == NULL || times == NULL)
-            return false;
-        p->capacity = n;
-    }
-    if (p->noted.n_events > p->n_events) {
-        event_us = realloc(p->event_us, n_events * sizeof(*p->event_us));
-        if (event_us != NULL)
-            p->event_us = event_us;
-        is_waited = realloc(p->is_waited, n_events * sizeof(*p->is_waited));
-        if (is_waited != NULL)
-            p->is_waited = is_waited;
-        if (event_us == NULL || is_waited == NULL)
-            return false;
-        p->n_events = n_events;
-    }
-    return true;
+    STP_TRY(stp_program_add(&p->noted, work, err));
+    i = p->noted.n_notes - 1;
+    if (!STP_ROOM(p->parts, i, p->part_room) ||
+        !STP_ROOM(p->tasks, i, p->task_room))
+        return stp_nomem(err);
+    p->parts[i].compute = compute;
+    return STP_OK;
 }
 
 static double program_slowdown(void *user, size_t compute, size_t collective)
@@ -388,25 +373,31 @@ static enum stp_status program_prepare(const struct running *r)
         [STP_WORK_GROUP_END] = STP_TASK_NOTHING,
         [STP_WORK_RECORD] = STP_TASK_RECORD,
         [STP_WORK_WAIT] = STP_TASK_WAIT,
-        [STP_WORK_TASK] = STP_TASK_COMPUTE,
     };
     struct stp_mock_program *p = r->p;
 
-    if (!program_reserve(p))
-        return stp_nomem(r->err);
+    if (p->noted.n_events > p->n_events) {
+        const size_t n = 2 * (size_t)p->noted.n_events;
+        void *more = realloc(p->events, n * sizeof(*p->events));
+
+        if (more == NULL)
+            return stp_nomem(r->err);
+        p->events = more;
+        p->n_events = n;
+    }
     for (size_t i = 0; i < p->noted.n_events; i++)
-        p->is_waited[i] = false;
+        p->events[i].is_waited = false;
     for (size_t i = 0; i < p->noted.n_notes; i++) {
         const struct stp_work *note = &p->noted.notes[i];
 
-        p->tasks[i] = (struct stp_task){.kind = kinds[note->kind],
+        p->tasks[i] = (struct stp_task){.kind = program_computes(note)
+                                                    ? STP_TASK_COMPUTE
+                                                    : kinds[note->kind],
                                         .stream = note->stream,
                                         .event = note->event};
         if (note->kind == STP_WORK_WAIT)
-            p->is_waited[note->event] = true;
-        if (note->kind == STP_WORK_TASK)
-            p->parts[i].compute = p->computes[note->task];
-        if (note->kind == STP_WORK_TASK || note->kind == STP_WORK_GROUP_BEGIN)
+            p->events[note->event].is_waited = true;
+        if (program_computes(note) || note->kind == STP_WORK_GROUP_BEGIN)
             program_worsen(r, STP_SOURCE_VIRTUAL);
     }
     return STP_OK;
@@ -437,9 +428,8 @@ enum stp_status stp_mock_run(struct stp_mock_program *p,
     for (size_t i = 0; i < p->noted.n_notes; i++)
         p->tasks[i].us *= time->stall;
     if (status == STP_OK)
-        time->now_us =
-            stp_run_streams(p->tasks, p->noted.n_notes, time->now_us,
-                            program_slowdown, &r, p->event_us, p->times);
+        time->now_us = stp_run_streams(p->tasks, p->noted.n_notes, time->now_us,
+                                       program_slowdown, &r, p->events);
     return status;
 }
 
@@ -448,7 +438,5 @@ void stp_mock_program_free(struct stp_mock_program *p)
     stp_program_free(&p->noted);
     free(p->parts);
     free(p->tasks);
-    free(p->times);
-    free(p->event_us);
-    free(p->is_waited);
+    free(p->events);
 }

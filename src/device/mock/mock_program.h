@@ -33,14 +33,11 @@ struct stp_mock_part {
 struct stp_mock_program {
     struct stp_program noted;
     struct stp_mock_part *parts; /* one a note */
-    struct stp_task *tasks;      /* one a note */
-    struct stp_task_time *times; /* one a note, of the last run */
-    size_t capacity;
-    double *event_us; /* by event */
-    bool *is_waited;
-    size_t n_events;
-    const struct stp_mock_compute *computes; /* of the owner's notes of
-                                                STP_WORK_TASK, by task */
+    size_t part_room;
+    struct stp_task *tasks; /* one a note */
+    size_t task_room;
+    struct stp_task_event *events;
+    size_t n_events; /* room for them */
     int way; /* of collectives: enum mock_way; 0: what NCCL chooses, as it does
                 for those of plain buffers */
     struct stp_mock_world *worlds; /* by split: all ranks, then the groups */
@@ -76,6 +73,12 @@ void stp_mock_begin_round(struct stp_virtual_time *time, unsigned round,
 /* Begins the next arm of the round. */
 void stp_mock_begin_arm(struct stp_virtual_time *time,
                         const struct stp_arm *arm);
+
+/* Notes work, as stp_program_add(), with its compute alone. */
+enum stp_status stp_mock_program_add(struct stp_mock_program *p,
+                                     const struct stp_work *work,
+                                     struct stp_mock_compute compute,
+                                     struct stp_error *err);
 
 /* Runs the work noted since the last time; p->worlds is set. */
 enum stp_status stp_mock_run(struct stp_mock_program *p,

@@ -14,12 +14,11 @@ struct stream {
 };
 
 struct streams {
-    const struct stp_task *tasks;
+    struct stp_task *tasks;
     size_t n;
     double now_us;
-    double *event_us;
-    struct stp_task_time *times; /* or NULL */
-    size_t next_collective;      /* the first that has not ended */
+    struct stp_task_event *events;
+    size_t next_collective; /* the first that has not ended */
     struct stream stream[STP_N_STREAMS];
 };
 
@@ -42,7 +41,7 @@ static size_t streams_next_collective(const struct streams *s, size_t from)
  * stream went on to another task, for which the other stream may wait. */
 static bool streams_step(struct streams *s, struct stream *stream)
 {
-    const struct stp_task *task;
+    struct stp_task *task;
 
     if (stream->at == s->n || stream->runs)
         return false;
@@ -51,15 +50,14 @@ static bool streams_step(struct streams *s, struct stream *stream)
                                            stream->at == s->next_collective)) {
         stream->runs = true;
         stream->left_us = task->us;
-        if (s->times != NULL)
-            s->times[stream->at].begin_us = s->now_us;
+        task->begin_us = s->now_us;
         return false;
     }
     if (task->kind == STP_TASK_COLLECTIVE ||
-        (task->kind == STP_TASK_WAIT && isnan(s->event_us[task->event])))
+        (task->kind == STP_TASK_WAIT && isnan(s->events[task->event].us)))
         return false;
     if (task->kind == STP_TASK_RECORD)
-        s->event_us[task->event] = s->now_us;
+        s->events[task->event].us = s->now_us;
     stream->at = streams_next(s, stream->id, stream->at + 1);
     return true;
 }
@@ -92,8 +90,7 @@ static bool streams_advance(struct streams *s, stp_task_slowdown slowdown,
         if (stream->left_us > 0)
             continue;
         stream->runs = false;
-        if (s->times != NULL)
-            s->times[stream->at].end_us = s->now_us;
+        s->tasks[stream->at].end_us = s->now_us;
         if (stream->at == s->next_collective)
             s->next_collective = streams_next_collective(s, stream->at + 1);
         stream->at = streams_next(s, stream->id, stream->at + 1);
@@ -101,21 +98,16 @@ static bool streams_advance(struct streams *s, stp_task_slowdown slowdown,
     return true;
 }
 
-double stp_run_streams(const struct stp_task *tasks, size_t n, double start_us,
-                       stp_task_slowdown slowdown, void *user, double *event_us,
-                       struct stp_task_time *times_ret)
+double stp_run_streams(struct stp_task *tasks, size_t n, double start_us,
+                       stp_task_slowdown slowdown, void *user,
+                       struct stp_task_event *events)
 {
-    struct streams s = {.tasks = tasks,
-                        .n = n,
-                        .now_us = start_us,
-                        .event_us = event_us,
-                        .times = times_ret};
+    struct streams s = {
+        .tasks = tasks, .n = n, .now_us = start_us, .events = events};
 
     for (size_t i = 0; i < n; i++)
         if (tasks[i].kind == STP_TASK_RECORD)
-            event_us[tasks[i].event] = NAN; /* not yet */
-    for (size_t i = 0; i < n && times_ret != NULL; i++)
-        times_ret[i] = (struct stp_task_time){0};
+            events[tasks[i].event].us = NAN; /* not yet */
     s.next_collective = streams_next_collective(&s, 0);
     for (unsigned i = 0; i < STP_N_STREAMS; i++)
         s.stream[i] = (struct stream){.id = i, .at = streams_next(&s, i, 0)};

@@ -5,6 +5,7 @@
  * whatever their stream. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum stp_task_kind {
@@ -20,6 +21,14 @@ struct stp_task {
     unsigned stream; /* STP_STREAM_MAIN or STP_STREAM_COMM */
     unsigned event;  /* of a record or a wait */
     double us;       /* alone; of the others */
+
+    /* A compute or a collective ran from then to then; 0 for all else. */
+    double begin_us, end_us;
+};
+
+struct stp_task_event {
+    double us;
+    bool is_waited; /* by a task of the list */
 };
 
 /* How many times as long compute and a collective, both by their place in the
@@ -27,16 +36,9 @@ struct stp_task {
 typedef double (*stp_task_slowdown)(void *user, size_t compute,
                                     size_t collective);
 
-/* When a compute or a collective ran; of all else both are 0. */
-struct stp_task_time {
-    double begin_us;
-    double end_us;
-};
-
-/* Runs the 'n' tasks from 'start_us' on: sets event_us[] of those that are
- * recorded, each of which is recorded once, and returns when all is done.
- * Two computes side by
- * side take twice as long each.  times_ret[] is of all tasks; or NULL. */
-double stp_run_streams(const struct stp_task *tasks, size_t n, double start_us,
-                       stp_task_slowdown slowdown, void *user, double *event_us,
-                       struct stp_task_time *times_ret);
+/* Runs the 'n' tasks from 'start_us' on: sets the times of events[] that are
+ * recorded, each of which is recorded once, and of tasks; returns when all is
+ * done.  Two computes side by side take twice as long each. */
+double stp_run_streams(struct stp_task *tasks, size_t n, double start_us,
+                       stp_task_slowdown slowdown, void *user,
+                       struct stp_task_event *events);

@@ -10,6 +10,7 @@ extern "C" {
 
 #include "device/cpu/planned_transport.h"
 #include "nccl_tuner_abi.h"
+#include "support/engine_work.h"
 
 namespace
 {
@@ -46,7 +47,7 @@ TEST(EngineCpu, RefusesProductsThatBlasLacks)
         stp_product p{};
         p.gemm = {c.m, 1, 1, c.type};
         p.type_c = c.type_c;
-        EXPECT_EQ(STP_ERR_RANGE, e.ops->product(e.self, 0, &p, &err));
+        EXPECT_EQ(STP_ERR_RANGE, NoteIn(e, 0, p, &err));
         EXPECT_STREQ(c.text, err.text);
     }
     EXPECT_EQ(STP_OK, e.ops->synchronise(e.self, &err));
@@ -85,7 +86,7 @@ TEST(EngineCpuRun, SaysWhichRankDied)
     t.type = STP_TYPE_F32;
     t.in = t.out = &x;
     t.n = 1;
-    EXPECT_EQ(STP_OK, engine.ops->collective(engine.self, 0, &t, &err));
+    EXPECT_EQ(STP_OK, NoteIn(engine, 0, t, &err));
     EXPECT_EQ(STP_ERR_DEVICE, engine.ops->synchronise(engine.self, &err));
     EXPECT_STREQ("rank 1 died", err.text); // whatever was noticed first
     EXPECT_EQ("the cable is unplugged", own.aborted);

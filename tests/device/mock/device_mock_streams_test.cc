@@ -22,11 +22,11 @@ using testing::ElementsAre;
 
 stp_task Task(stp_task_kind kind, unsigned stream, double us)
 {
-    return {kind, stream, 0, us};
+    return {kind, stream, 0, us, 0, 0};
 }
 stp_task Event(stp_task_kind kind, unsigned stream, unsigned event)
 {
-    return {kind, stream, event, 0};
+    return {kind, stream, event, 0, 0, 0};
 }
 stp_task Compute(double us)
 {
@@ -52,25 +52,23 @@ class Streams : public testing::TestWithParam<StreamsCase>
 TEST_P(Streams, TakeTheirTime)
 {
     const StreamsCase &c = GetParam();
-    std::vector<double> events(4, -1);
-    std::vector<stp_task_time> times(c.tasks.size());
+    std::vector<stp_task> tasks = c.tasks;
+    std::vector<stp_task_event> events(4);
     double busy = 0;
 
     double end = stp_run_streams(
-        c.tasks.data(), c.tasks.size(), 100,
-        [](void *, size_t, size_t) { return 1.5; }, nullptr, events.data(),
-        times.data());
+        tasks.data(), tasks.size(), 100,
+        [](void *, size_t, size_t) { return 1.5; }, nullptr, events.data());
 
     EXPECT_DOUBLE_EQ(100 + c.want, end);
     for (size_t i = 0; i < c.events.size(); i++)
-        EXPECT_DOUBLE_EQ(100 + c.events[i], events[i]);
-    for (size_t i = 0; i < times.size(); i++) {
-        const bool runs = c.tasks[i].kind == STP_TASK_COMPUTE ||
-                          c.tasks[i].kind == STP_TASK_COLLECTIVE;
-        EXPECT_EQ(runs ? 100 : 0, std::min(100., times[i].begin_us));
-        EXPECT_LE(runs ? c.tasks[i].us : 0,
-                  times[i].end_us - times[i].begin_us + 1e-9);
-        busy = std::max(busy, times[i].end_us);
+        EXPECT_DOUBLE_EQ(100 + c.events[i], events[i].us);
+    for (const stp_task &task : tasks) {
+        const bool runs =
+            task.kind == STP_TASK_COMPUTE || task.kind == STP_TASK_COLLECTIVE;
+        EXPECT_EQ(runs ? 100 : 0, std::min(100., task.begin_us));
+        EXPECT_LE(runs ? task.us : 0, task.end_us - task.begin_us + 1e-9);
+        busy = std::max(busy, task.end_us);
     }
     EXPECT_DOUBLE_EQ(c.want > 0 ? end : 0, busy);
 }

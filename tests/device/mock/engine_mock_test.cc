@@ -27,6 +27,7 @@ extern "C" {
 
 #include "mock_nccl.h"
 #include "nccl_tuner_abi.h"
+#include "support/engine_work.h"
 
 namespace
 {
@@ -83,7 +84,7 @@ class EngineMock : public testing::Test
         p.gemm = {4096, 4096, 4096, type};
         p.type_c = type;
         p.tf32 = tf32;
-        Ok(ops_->product(self_, STP_STREAM_MAIN, &p, &err_));
+        Ok(NoteIn(*mock_.get(), STP_STREAM_MAIN, p, &err_));
     }
 
     void AllReduce(unsigned stream)
@@ -93,7 +94,7 @@ class EngineMock : public testing::Test
         t.type = STP_TYPE_F32;
         t.n = 1 << 20;
         t.in_place = true;
-        Ok(ops_->collective(self_, stream, &t, &err_));
+        Ok(NoteIn(*mock_.get(), stream, t, &err_));
     }
 
     // Returns the time of the work that 'note' adds, alone.
@@ -125,7 +126,7 @@ TEST_F(EngineMock, TakesTheMachinesTimes)
                     scale.kind = STP_KERNEL_SCALE;
                     scale.type = STP_TYPE_F32;
                     scale.n = 1 << 20;
-                    Ok(ops_->kernel(self_, 0, &scale, &err_));
+                    Ok(NoteIn(*mock_.get(), 0, scale, &err_));
                 }),
                 1e-6);
     EXPECT_EQ(0, Time([] {}));
@@ -141,7 +142,7 @@ TEST_F(EngineMock, DrawsTheSameTimesFromTheSameSeed)
         t.type = STP_TYPE_F32;
         t.n = 1 << 20;
         for (int i = 0; i < 5; i++) {
-            Ok(e->ops->collective(e->self, 0, &t, &err_));
+            Ok(NoteIn(*e, 0, t, &err_));
             Ok(e->ops->synchronise(e->self, &err_));
         }
         return e->ops->now_us(e->self);
@@ -161,11 +162,11 @@ TEST_F(EngineMock, MovesNothingOnOneRank)
     t.n = 1 << 20;
     t.in_place = true;
 
-    Ok(e->ops->collective(e->self, 0, &t, &err_));
+    Ok(NoteIn(*e, 0, t, &err_));
     Ok(e->ops->synchronise(e->self, &err_));
     EXPECT_EQ(0, e->ops->now_us(e->self));
     t.in_place = false; // a copy
-    Ok(e->ops->collective(e->self, 0, &t, &err_));
+    Ok(NoteIn(*e, 0, t, &err_));
     Ok(e->ops->synchronise(e->self, &err_));
     EXPECT_NEAR(4.75 + 2 * 4194304 / (4.8e6 * 0.92), e->ops->now_us(e->self),
                 1e-6);
@@ -231,7 +232,7 @@ TEST_F(EngineMock, IsTunedByThePluginInTurnsWithNcclAlone)
     for (const stp_arm &arm : {own, plugin, own}) {
         const double from = e->ops->now_us(e->self);
         Ok(e->ops->select_arm(e->self, &arm, &err_));
-        Ok(e->ops->collective(e->self, 0, &t, &err_));
+        Ok(NoteIn(*e, 0, t, &err_));
         Ok(e->ops->synchronise(e->self, &err_));
         us.push_back(e->ops->now_us(e->self) - from);
     }
