@@ -137,20 +137,6 @@ class Agreement : public testing::Test
 
 // ---- joining and leaving ----
 
-TEST_F(Agreement, IsNothingToLeave)
-{
-    stp_agreement_leave(nullptr);
-}
-
-TEST_F(Agreement, LeavesNoNameOnceAllRanksJoined)
-{
-    Join(2);
-    EXPECT_TRUE(Exists(2));
-    Join(2);
-
-    EXPECT_FALSE(Exists(2));
-}
-
 TEST_F(Agreement, LeavesNoNameBehindTheLastRankOfAHost)
 {
     // Two of four ranks are on this host.
@@ -373,50 +359,6 @@ TEST_F(Agreement, ComparesThreadsThatJoinAtOnce)
     }
 }
 
-// Rank r of four processes joins, waits for the others, and exits with 1 if it
-// sees that all fingerprints are equal.
-TEST_F(Agreement, ComparesProcesses)
-{
-    for (uint64_t odd : {7, 8}) {
-        int barrier[2];
-        int ready[2];
-        ASSERT_EQ(0, pipe(barrier));
-        ASSERT_EQ(0, pipe(ready));
-        std::vector<pid_t> pids;
-        for (int r = 0; r < 4; r++) {
-            pid_t pid = fork();
-            if (pid == 0) {
-                const stp_agreement_rank rank =
-                    Rank(id_ + odd, 4, r == 2 ? odd : 7, r % 2);
-                stp_agreement *agreement = nullptr;
-                char byte;
-                close(barrier[1]);
-                if (stp_agreement_join(&rank, &agreement, nullptr) != STP_OK ||
-                    write(ready[1], "x", 1) != 1 ||
-                    read(barrier[0], &byte, 1) != 0)
-                    _exit(99);
-                const bool is_same = MayDecide(agreement);
-                stp_agreement_leave(agreement);
-                _exit(is_same);
-            }
-            pids.push_back(pid);
-        }
-        char bytes[4];
-        for (char &byte : bytes)
-            ASSERT_EQ(1, read(ready[0], &byte, 1));
-        close(barrier[1]); // all have joined
-
-        for (pid_t pid : pids) {
-            int status = 0;
-            waitpid(pid, &status, 0);
-            EXPECT_EQ(odd == 7, WEXITSTATUS(status));
-        }
-        close(barrier[0]);
-        close(ready[0]);
-        close(ready[1]);
-    }
-}
-
 // ---- who takes part ----
 
 TEST_F(Agreement, HasOneObserver)
@@ -463,22 +405,6 @@ TEST_F(Agreement, GivesEveryRankTheSameInItsOwnTime)
     EXPECT_EQ(0, Next(a));
 }
 
-TEST_F(Agreement, TakesAProposalOnceAndThenTheNext)
-{
-    stp_agreement *a = Join(1);
-
-    EXPECT_FALSE(IsPending(a));
-    EXPECT_TRUE(Propose(a, 5));
-    EXPECT_TRUE(IsPending(a));
-    EXPECT_FALSE(Propose(a, 6));
-    EXPECT_EQ(5, Next(a));
-    EXPECT_FALSE(IsPending(a));
-    EXPECT_TRUE(Propose(a, 5)); // the same again
-    EXPECT_TRUE(IsPending(a));
-    EXPECT_EQ(5, Next(a));
-    EXPECT_EQ(0, Next(a));
-}
-
 TEST_F(Agreement, TakesNoProposalOutOfRange)
 {
     stp_agreement *a = Join(1);
@@ -506,32 +432,6 @@ TEST_F(Agreement, IsFrozenForAllWhenARankIsALapBehind)
     for (int i = 0; i < 100; i++)
         EXPECT_EQ(kFrozen, Next(b));
     EXPECT_TRUE(IsPending(b));
-}
-
-TEST_F(Agreement, TakesNoProposalOnceItIsFrozen)
-{
-    stp_agreement *a = Join(2);
-    Join(2);
-
-    for (int i = 0; i < STP_BOARD_SLOTS + 1; i++)
-        Next(a);
-
-    EXPECT_FALSE(Propose(a, 5));
-    EXPECT_FALSE(IsPending(a));
-}
-
-TEST_F(Agreement, GoesOnWhileTheRankBehindCatchesUp)
-{
-    stp_agreement *a = Join(2);
-    stp_agreement *b = Join(2);
-
-    for (int i = 0; i < 1000; i++) {
-        ASSERT_TRUE(Propose(a, 1 + i));
-        ASSERT_EQ(1 + i, Next(a));
-        if (i >= 63) {
-            ASSERT_EQ(1 + i - 63, Next(b));
-        }
-    }
 }
 
 // The jobs follow each other under one id, so the next would find what a killed

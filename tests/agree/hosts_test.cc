@@ -586,20 +586,6 @@ TEST(AHostThatAwaitsOthers, LooksForThemLessAndLessOften)
     }
 }
 
-TEST(HostsThatDoNotCome, MakeTheOthersStepAside)
-{
-    StoreThread store;
-    const Place place{store.port(), NewId(), 2, "none", kShortMs};
-    Host alone(place, "a", {7});
-
-    EXPECT_FALSE(alone.Follows());
-    EXPECT_THAT(alone.Explain(),
-                AllOf(StartsWith("the store at 127.0.0.1 port " +
-                                 std::to_string(store.port()) +
-                                 " knows of 1 of 2 ranks, of host a: "),
-                      HasSubstr("STEPTUNE_AGREE_TIMEOUT")));
-}
-
 TEST(HostsThatDoNotCome, AreFoundMissingByTheFirstWhoseTimeIsOver)
 {
     StoreThread store;
@@ -681,19 +667,6 @@ TEST(HostsWithAStoreThatIsSilent, StepAside)
     close(silent);
 }
 
-TEST(HostsWithAStoreThatDiesWhileTheyWait, SayWhatHappenedFirst)
-{
-    StoreThread store({STP_ADD, "arrived", 3});
-    Host host({store.port(), NewId(), 2}, "a", {7});
-
-    EXPECT_FALSE(host.Follows());
-    EXPECT_EQ("the store at 127.0.0.1 port " + std::to_string(store.port()) +
-                  ", where hosts compare what they hold, was lost: the store "
-                  "does not answer: Connection reset by peer "
-                  "(STEPTUNE_AGREE=shm compares within hosts only)",
-              host.Explain());
-}
-
 // ---- the rank that compares hosts is stopped ----
 
 TEST(HostsWhoseComparisonIsStopped, StepAsideSoonAfterTheTimeLimit)
@@ -757,42 +730,21 @@ TEST(HostsWhoseComparisonIsStopped, StepAsideThoughItIsReady)
 
 // ---- several at once ----
 
-TEST(Communicators, HaveKeysOfTheirOwn)
-{
-    StoreThread store;
-    const uint64_t id = NewId();
-    const Hosts hosts = Start({store.port(), id, 3}, {{7}, {7, 7}});
-
-    EXPECT_TRUE(hosts[0]->Follows());
-    EXPECT_EQ("3", Others(store, id, 3).Get("tickets"));
-    EXPECT_EQ("", Others(store, id, 2).Get("tickets"));
-    EXPECT_EQ("", Others(store, id + 1, 3).Get("tickets"));
-}
-
+// Of other ids, sizes and jobs.
 TEST(Communicators, OnOneStoreDoNotMeet)
 {
     StoreThread store;
-    Hosts same = Start({store.port(), NewId(), 2}, {{7}, {7}});
-    Hosts other = Start({store.port(), NewId(), 2}, {{7}, {8}});
-    Hosts more = Start({store.port(), NewId(), 3}, {{8}, {8, 8}});
+    const uint64_t id = NewId();
+    Hosts same = Start({store.port(), id, 2, "one"}, {{7}, {7}});
+    Hosts other = Start({store.port(), NewId(), 2, "one"}, {{7}, {8}});
+    Hosts more = Start({store.port(), id, 3, "one"}, {{8}, {8, 8}});
+    Hosts job = Start({store.port(), id, 2, "two"}, {{7}, {8}});
 
     for (size_t i = 0; i < 2; i++) {
         EXPECT_TRUE(same[i]->Follows());
         EXPECT_FALSE(other[i]->Follows());
         EXPECT_TRUE(more[i]->Follows());
-    }
-}
-
-TEST(Jobs, OnOneStoreDoNotMeet)
-{
-    StoreThread store;
-    const uint64_t id = NewId();
-    Hosts one = Start({store.port(), id, 2, "one"}, {{7}, {7}});
-    Hosts two = Start({store.port(), id, 2, "two"}, {{7}, {8}});
-
-    for (size_t i = 0; i < 2; i++) {
-        EXPECT_TRUE(one[i]->Follows());
-        EXPECT_FALSE(two[i]->Follows());
+        EXPECT_FALSE(job[i]->Follows());
     }
 }
 

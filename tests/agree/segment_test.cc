@@ -349,18 +349,6 @@ TEST_F(Segment, OfAFewBytesIsBegunAnew)
     }
 }
 
-// A process killed right after it has made the file leaves it empty.
-TEST_F(Segment, ThatIsEmptyIsRemovedByTheNextOfAnyId)
-{
-    const std::string path = Path(id_, 2);
-    MakeFile(path, "", 0600);
-
-    stp_segment *other = Join(id_ + 1, 2);
-
-    EXPECT_FALSE(Exists(path));
-    stp_segment_leave(other);
-}
-
 TEST_F(Segment, OfALivingJobIsNotRemoved)
 {
     Gate joined;
@@ -432,14 +420,6 @@ TEST_F(Segment, KeepsNoDescriptorOnceAllHaveJoined)
     stp_segment_leave(segment);
     EXPECT_NE(-1, fcntl(next, F_GETFD));
     close(next);
-}
-
-TEST_F(Segment, KeepsNoDescriptorOnceTheLastHasJoined)
-{
-    stp_segment *segment = Join(id_, 1);
-
-    EXPECT_EQ(n_files_, CountOpenFiles());
-    stp_segment_leave(segment);
 }
 
 // As in a program that closed its standard input.

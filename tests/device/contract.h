@@ -111,17 +111,8 @@ TEST_P(DeviceContract, TimesWhatIsBetweenEvents)
     EXPECT_GT(Elapsed(3, 5), 0);
     EXPECT_GE(both, std::max(Elapsed(7, 3), Elapsed(3, 5)) - 1e-3);
     EXPECT_LE(both, Elapsed(7, 3) + Elapsed(3, 5) + 1e-3);
-}
-
-TEST_P(DeviceContract, TakesNoLessByTheHostsClockThanBetweenEvents)
-{
-    Record(STP_STREAM_MAIN, 0);
-    Note(STP_STREAM_MAIN, Count(ncclFuncAllReduce, 1000));
-    Record(STP_STREAM_MAIN, 1);
-    Synchronise();
-
-    // two clocks may differ by parts per million
-    EXPECT_GE(stp_device_wall_us(&device_) * 1.001, Elapsed(0, 1));
+    // the host's clock may differ by parts per million
+    EXPECT_GE(stp_device_wall_us(&device_) * 1.001, both);
 }
 
 TEST_P(DeviceContract, RunsAgainWhatRanAndBeginsAnew)
@@ -163,21 +154,6 @@ TEST_P(DeviceContract, WaitsInOneStreamForAnother)
         EXPECT_GE(Elapsed(event, event + 1), 0) << event;
     EXPECT_GT(Elapsed(0, 1), 0);
     EXPECT_GT(Elapsed(2, 3), 0);
-}
-
-TEST_P(DeviceContract, RunsStreamsSideBySide)
-{
-    for (unsigned stream : {STP_STREAM_MAIN, STP_STREAM_COMM}) {
-        Record(stream, 2 * stream);
-        for (int i = 0; i < 3; i++)
-            Note(stream, Count(ncclFuncAllReduce, 1000));
-        Record(stream, 2 * stream + 1);
-    }
-    Synchronise();
-
-    EXPECT_GT(Elapsed(0, 1), 0);
-    EXPECT_GT(Elapsed(2, 3), 0);
-    ExpectWorks();
 }
 
 TEST_P(DeviceContract, TakesGroups)
@@ -325,20 +301,6 @@ TEST_P(DeviceContract, RefusesVectorsThatMemoryDoesNotHold)
 
 /* ---- the worth of times ---- */
 
-TEST_P(DeviceContract, SaysWhatTheTimesOfARunAreWorth)
-{
-    Record(STP_STREAM_MAIN, 0);
-    Note(STP_STREAM_MAIN, Count(ncclFuncAllReduce, 1000));
-    Record(STP_STREAM_MAIN, 1);
-    Synchronise();
-
-    const stp_source source = SourceOf(device_);
-    EXPECT_NE(nullptr, stp_source_name(source));
-    EXPECT_EQ(info_.is_live, source == STP_SOURCE_MEASURED);
-    Replay();
-    EXPECT_EQ(source, SourceOf(device_));
-}
-
 TEST_P(DeviceContract, ARunIsWorthNoMoreThanTheWorstOfWhatIsInIt)
 {
     const stp_collective collective = Count(ncclFuncAllReduce, 1000);
@@ -346,6 +308,9 @@ TEST_P(DeviceContract, ARunIsWorthNoMoreThanTheWorstOfWhatIsInIt)
 
     Note(STP_STREAM_MAIN, collective);
     Synchronise();
+    EXPECT_EQ(run.source, SourceOf(device_));
+    EXPECT_NE(nullptr, stp_source_name(run.source));
+    Replay();
     EXPECT_EQ(run.source, SourceOf(device_));
     Note(STP_STREAM_MAIN, collective);
     Elementwise(STP_STREAM_MAIN, 1 << 16);
@@ -474,21 +439,14 @@ TEST_P(DeviceContract, IsSwept)
 
 /* ---- one rank: memory and arithmetic ---- */
 
-TEST_P(EngineContract, GivesAlignedZeros)
+TEST_P(EngineContract, GivesAlignedZerosAlsoAfterRelease)
 {
     for (int i = 0; i < 3; i++) {
-        float *at = Alloc<float>(5);
+        float *at = Alloc<float>(3);
         EXPECT_EQ(0u, reinterpret_cast<uintptr_t>(at) % STP_ENGINE_ALIGN);
-        ExpectNumbers({0, 0, 0, 0, 0}, STP_TYPE_F32, at);
-    }
-}
-
-TEST_P(EngineContract, GivesZerosAgainAfterRelease)
-{
-    for (int i = 0; i < 3; i++) {
+        ExpectNumbers({0, 0, 0}, STP_TYPE_F32, at);
         ExpectNumbers({1, 2, 3}, STP_TYPE_F32, Put(STP_TYPE_F32, {1, 2, 3}));
         ops_->release(self_);
-        ExpectNumbers({0, 0, 0}, STP_TYPE_F32, Alloc<float>(3));
     }
 }
 

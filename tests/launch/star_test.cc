@@ -256,39 +256,6 @@ TEST_F(StarSilence, EndsWithASignOfLifeWhileARankIsBusy)
         << "each sign ended a silence, and another followed";
 }
 
-TEST(Star, TellsWhereAProcessIs)
-{
-    Ranks ranks(3, [](stp_world &world) {
-        return std::string(world.ops->name) + " " + std::to_string(world.rank) +
-               "/" + std::to_string(world.size) + " " +
-               std::to_string(world.local_rank) + "/" +
-               std::to_string(world.local_size);
-    });
-
-    EXPECT_THAT(ranks.Said(),
-                ElementsAre("test 0/3 0/3", "test 1/3 1/3", "test 2/3 2/3"));
-}
-
-TEST(Star, GoesOnAfterInterruptedCalls)
-{
-    Ranks ranks(3, [](stp_world &world) {
-        struct sigaction action {
-        };
-        action.sa_handler = [](int) {};
-        itimerval often{{0, 200}, {0, 200}};
-        sigaction(SIGALRM, &action, nullptr);
-        setitimer(ITIMER_REAL, &often, nullptr);
-        std::string said = "ok";
-        for (int i = 0; i < 30 && said == "ok"; i++)
-            said = Exchange(world, 100000);
-        itimerval never{};
-        setitimer(ITIMER_REAL, &never, nullptr);
-        return said;
-    });
-
-    EXPECT_THAT(ranks.Said(), Each("ok"));
-}
-
 TEST(Star, NamesARankThatGivesAnotherSize)
 {
     Ranks ranks(3, [](stp_world &world) {
@@ -368,19 +335,6 @@ INSTANTIATE_TEST_SUITE_P(Table, StarDeath, testing::ValuesIn(kDeaths),
                          [](const auto &c) {
                              return std::string(c.param.name);
                          });
-
-TEST(Star, HasADeviceErrorForADeath)
-{
-    Ranks ranks(2, [](stp_world &world) {
-        if (world.rank == 1)
-            BeKilled();
-        char all[2];
-        return std::to_string(
-            world.ops->exchange(world.self, "x", 1, all, nullptr));
-    });
-
-    EXPECT_EQ(std::to_string(STP_ERR_DEVICE), ranks[0].Said());
-}
 
 TEST(Star, NamesAProcessThatDiedBeforeItsName)
 {

@@ -110,16 +110,4 @@ TEST(CpuSubtract, WritesWhatItIsToldTo)
     }
 }
 
-TEST(CpuSubtract, UndoesItselfEverySecondTime)
-{
-    const std::vector<float> x = Numbers(7);
-    std::vector<float> y = Numbers(5);
-
-    for (int i = 0; i < 1000; i++)
-        stp_cpu_subtract(1000, x.data(), y.data());
-    EXPECT_EQ(Numbers(5), y);
-    stp_cpu_subtract(1000, x.data(), y.data());
-    EXPECT_NE(Numbers(5), y);
-}
-
 } // namespace

@@ -108,59 +108,6 @@ TEST_F(MockJob, NoiseOfASeedNeverChanges)
     }
 }
 
-TEST_F(MockJob, WarmUpAndEvaluationHaveTheirOwnCollectives)
-{
-    const mock_job_call warm_up = After(0, ncclFuncBroadcast, 1024);
-    const mock_job_call evaluation = After(0, ncclFuncReduce, 2048);
-    options_.step = {calls_.data(), 1, 0};
-    options_.warm_up = {&warm_up, 1, 0};
-    options_.n_warm_up = 2;
-    options_.evaluation = {&evaluation, 1, 0};
-    options_.evaluation_every = 4;
-    options_.n_evaluation = 2;
-
-    Play(7);
-
-    std::string seen;
-    for (const Done::Step &step : done_.steps)
-        seen += std::to_string(step.step) + (step.is_evaluation ? "e" : "-") +
-                kColls[step.runs[0].call->coll] + " ";
-    EXPECT_EQ("0-broadcast 1-broadcast 2-allgather 3-allgather 4ereduce "
-              "4ereduce 4-allgather 5-allgather 6-allgather ",
-              seen);
-}
-
-TEST_F(MockJobRuns, RewardsAreWrittenWhenTheGpusAreThrough)
-{
-    const Folder folder;
-    const std::string path = folder.Path() + "/rewards.log";
-    std::vector<size_t> written;
-    struct User {
-        const std::string *path;
-        std::vector<size_t> *written;
-    } user = {&path, &written};
-    options_.reward_file = path.c_str();
-    options_.host = {30, 6, 5, 0}; // not two steps
-    options_.user = &user;
-    options_.done = [](void *at, const mock_job_step *) {
-        const auto *u = static_cast<const User *>(at);
-        std::ifstream in(*u->path);
-        size_t n = 0;
-        for (std::string line; std::getline(in, line);)
-            n++;
-        u->written->push_back(n);
-    };
-
-    Play(4).reset();
-
-    EXPECT_THAT(written, ElementsAre(0, 0, 2, 4));
-    std::ifstream in(path);
-    size_t n = 0;
-    for (std::string line; std::getline(in, line);)
-        n++;
-    EXPECT_EQ(8u, n);
-}
-
 // ---- the queue ----
 
 TEST_F(MockJobRuns, HostIsNeverFurtherAheadThanItsQueueIsLong)
@@ -191,43 +138,6 @@ TEST_F(MockJobRuns, HostIsNeverFurtherAheadThanItsQueueIsLong)
         }
         EXPECT_EQ(c.most_open, most);
     }
-}
-
-TEST_F(MockJobRuns, RequestedTimesTakeTheHostLongerByTheChannel)
-{
-    options_.host = {1024, 6, 500, 2};
-    for (int mask : {0, kKernels}) {
-        Profiler profiler(kListener, mask);
-        std::vector<double> asked_us;
-        on_ask = [&](const Asked &) {
-            asked_us.push_back(HostUs());
-            return ncclSuccess;
-        };
-        const std::vector<mock_job_run> runs =
-            Runs(20, WithListenerAndScript());
-        on_ask = nullptr;
-        for (size_t i = 0; i < asked_us.size(); i++) // on all ranks
-            EXPECT_NEAR(runs[i / kRanks].launched_us, asked_us[i], 1e-2);
-        const int n = OnMachine(machine_, calls_[0].call).n_channels;
-
-        EXPECT_DOUBLE_EQ(6 * 500 + (mask != 0 ? 2 * n : 0),
-                         runs[1].launched_us - runs[0].launched_us);
-        EXPECT_DOUBLE_EQ(runs[1].launched_us, runs[1].start_us);
-    }
-}
-
-TEST_F(MockJobRuns, QueueThatACallDoesNotFitIntoIsAnError)
-{
-    mock_job *job = nullptr;
-    options_.host = {5, 6, 5, 0};
-    nccl_ = MakeNccl({});
-
-    EXPECT_EQ(ncclInvalidArgument,
-              mock_job_create(nccl_.get(), machine_.get(), &options_, &job));
-    EXPECT_STREQ("a queue of 5 launches, but a collective and its compute are "
-                 "6",
-                 mock_last_error());
-    EXPECT_EQ(nullptr, job);
 }
 
 struct Recorded {
@@ -390,33 +300,6 @@ TEST_F(MockJobRuns, QuestionsAndEventsComeInTheOrderOfTheHostsClock)
     EXPECT_GT(heard_late, 60u * kRanks); // than the question of 6 calls later
 }
 
-// A call takes some 25 us: within a pause, more than NCCL keeps.
-TEST_F(MockJobRuns, TimesThatNcclKeepsNoLongerAreThoseOfALaterKernel)
-{
-    calls_.assign(10, After(10, ncclFuncAllReduce, 8));
-    options_.step = {calls_.data(), calls_.size(), 10};
-    options_.host = {1024, 1, 5, 0};
-    options_.gpu_clocks.heard_late_us = 12;
-    options_.gpu_clocks.pause_every_us = 5000;
-    Profiler profiler(kListener, kKernels, kKernels);
-    Kernels kernels;
-
-    const std::vector<mock_job_run> runs = Runs(300, With(kListener));
-    job_.reset();
-
-    size_t n_replaced = 0;
-    for (const auto &rank : kernels.of)
-        for (size_t i = 0; i < runs.size(); i++) {
-            size_t kept = i;
-            while (kept + 64 < runs.size() &&
-                   runs[kept + 64].start_us <= rank[i].begin_heard_us)
-                kept += 64;
-            EXPECT_NEAR(runs[kept].start_us * 1000, rank[i].begin_ns, 400) << i;
-            n_replaced += kept != i;
-        }
-    EXPECT_GT(n_replaced, 20u);
-}
-
 // The channels that are heard, kernel by kernel.
 std::string HeardChannels(const Log &log)
 {
@@ -543,37 +426,6 @@ TEST_F(MockJobGpuClocks, OfASeedNeverChange)
                 heard += text;
             }
         EXPECT_EQ(c.heard, heard) << &c - cases;
-    }
-}
-
-TEST_F(MockJobGpuClocks, SameSeedGivesSameEventsInEveryLayout)
-{
-    const struct {
-        mock_layout layout;
-        uint64_t seed;
-        bool is_same; // as in one thread with seed 0
-    } cases[] = {{MOCK_ONE_THREAD, 0, true},
-                 {MOCK_THREADS, 0, true},
-                 {MOCK_ONE_THREAD, 1, false}};
-    std::vector<Kernel> first[kRanks];
-    options_.jitter_us = 20;
-    Play(20);
-    const std::vector<double> times = done_.Times();
-    {
-        Kernels kernels;
-        Hear(&kernels, 20, mock_job_h200_clocks);
-        std::copy(kernels.of, kernels.of + kRanks, first);
-    }
-    EXPECT_EQ(times, done_.Times());
-
-    for (const auto &c : cases) {
-        options_.layout = c.layout;
-        options_.seed = c.seed;
-        Kernels kernels;
-        Hear(&kernels, 20, mock_job_h200_clocks);
-        EXPECT_EQ(c.is_same, times == done_.Times());
-        for (int r = 0; r < kRanks; r++)
-            EXPECT_EQ(c.is_same, first[r] == kernels.of[r]) << r;
     }
 }
 
