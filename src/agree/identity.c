@@ -87,25 +87,6 @@ text_append(struct text *text, const char *format, ...)
     text->left -= n;
 }
 
-/* The words before item 'i' of a list of 'n'. */
-static const char *text_joint(size_t i, size_t n)
-{
-    return i == 0 ? "" : i == n - 1 ? " and " : ", ";
-}
-
-/* "rank 1", "ranks 1, 3 and 5", "processes 100, 101 and 9 more". */
-static void text_append_list(struct text *text, const char *noun,
-                             const char *nouns, const int32_t *items, size_t n)
-{
-    size_t n_listed = n > MAX_LISTED ? MAX_LISTED - 1 : n;
-
-    text_append(text, "%s ", n == 1 ? noun : nouns);
-    for (size_t i = 0; i < n_listed; i++)
-        text_append(text, "%s%d", text_joint(i, n), (int)items[i]);
-    if (n > n_listed)
-        text_append(text, " and %zu more", n - n_listed);
-}
-
 /* The smallest items, in order, and the number of all. */
 struct list {
     int32_t items[MAX_LISTED];
@@ -131,6 +112,27 @@ static void list_add_process(struct list *list, int32_t pid)
         if (list->items[i] == pid)
             return;
     list_add(list, pid);
+}
+
+/* "rank 1", "ranks 1, 3 and 5", "processes 100, 101 and 9 more", or with rows,
+ * which the items are then of, "hosts a and b". */
+static void text_append_list(struct text *text, const char *noun,
+                             const char *nouns, const struct list *list,
+                             const struct stp_host_row *rows)
+{
+    const size_t n = list->n;
+    const size_t n_listed = n > MAX_LISTED ? MAX_LISTED - 1 : n;
+
+    text_append(text, "%s ", n == 1 ? noun : nouns);
+    for (size_t i = 0; i < n_listed; i++) {
+        text_append(text, "%s", i == 0 ? "" : i == n - 1 ? " and " : ", ");
+        if (rows != NULL)
+            text_append(text, "%.*s", STP_HOST_NAME, rows[list->items[i]].name);
+        else
+            text_append(text, "%d", (int)list->items[i]);
+    }
+    if (n > n_listed)
+        text_append(text, " and %zu more", n - n_listed);
 }
 
 /* Says of one rank or of more in what they differ. */
@@ -204,8 +206,7 @@ void stp_identities_explain(const struct stp_identity *identities, size_t n,
                 list_add_process(&list, identities[i].pid);
         }
         text_append_list(&text, are_numbered ? "rank" : "process",
-                         are_numbered ? "ranks" : "processes", list.items,
-                         list.n);
+                         are_numbered ? "ranks" : "processes", &list, NULL);
         text_append_predicate(&text, &identities[last], &identities[own], part,
                               list.n == 1);
         return;
@@ -224,7 +225,7 @@ void stp_identities_explain(const struct stp_identity *identities, size_t n,
             if (i == n)
                 list_add(&list, (int32_t)r);
         }
-        text_append_list(&text, "rank", "ranks", list.items, list.n);
+        text_append_list(&text, "rank", "ranks", &list, NULL);
     } else
         text_append(&text, "%zu of %zu ranks", n_needed - n_joined, n_needed);
     text_append(&text,
@@ -240,7 +241,7 @@ void stp_hosts_explain(const struct stp_host_row *rows, size_t n,
 {
     struct text text = {buf, size};
     struct list list = {.n = 0}; /* of each host's first row */
-    size_t n_came = 0, last = 0, n_listed;
+    size_t n_came = 0, last = 0;
     int part = STP_N_FINGERPRINT_DECIDES;
     bool are_equal;
 
@@ -264,14 +265,7 @@ void stp_hosts_explain(const struct stp_host_row *rows, size_t n,
     if (are_equal && n_came < n_ranks)
         text_append(&text, "%s knows of %zu of %zu ranks, of ", place, n_came,
                     n_ranks);
-    /* "host a", "hosts a, b and c", "hosts a, b and 9 more" */
-    n_listed = list.n > MAX_LISTED ? MAX_LISTED - 1 : list.n;
-    text_append(&text, "%s ", list.n == 1 ? "host" : "hosts");
-    for (size_t i = 0; i < n_listed; i++)
-        text_append(&text, "%s%.*s", text_joint(i, list.n), STP_HOST_NAME,
-                    rows[list.items[i]].name);
-    if (list.n > n_listed)
-        text_append(&text, " and %zu more", list.n - n_listed);
+    text_append_list(&text, "host", "hosts", &list, rows);
     if (!are_equal)
         text_append_predicate(&text, &rows[last].identity, own, part,
                               list.n == 1);

@@ -21,7 +21,7 @@ static enum stp_status alone_part(void *self, unsigned n,
 {
     if (n != 1)
         return stp_fail(err, STP_ERR_RANGE, "%u of 1 processes", n);
-    stp_world_alone(part_ret);
+    *part_ret = stp_world_of_one;
     return STP_OK;
 }
 
@@ -39,11 +39,6 @@ static const struct stp_world_ops alone_ops = {
 
 const struct stp_world stp_world_of_one = {
     .ops = &alone_ops, .size = 1, .local_size = 1};
-
-void stp_world_alone(struct stp_world *world_ret)
-{
-    *world_ret = stp_world_of_one;
-}
 
 enum stp_status stp_world_any(const struct stp_world *world, bool mine,
                               bool *any_ret, struct stp_error *err)

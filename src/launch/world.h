@@ -51,9 +51,6 @@ struct stp_world {
 /* The world of one process, which need not be closed. */
 extern const struct stp_world stp_world_of_one;
 
-/* A copy of that. */
-void stp_world_alone(struct stp_world *world_ret);
-
 /* *any_ret is whether 'mine' is true in any process; all processes call it. */
 enum stp_status stp_world_any(const struct stp_world *world, bool mine,
                               bool *any_ret, struct stp_error *err);

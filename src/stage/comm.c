@@ -23,16 +23,6 @@ static struct stp_comm **comm_bucket(struct stp_stage *p, ncclComm_t comm)
                        56];
 }
 
-/* The link to it, which is to NULL if there is none. */
-static struct stp_comm **comm_link(struct stp_stage *p, ncclComm_t comm)
-{
-    struct stp_comm **link = comm_bucket(p, comm);
-
-    while (*link != NULL && (*link)->comm != comm)
-        link = &(*link)->next;
-    return link;
-}
-
 struct stp_comm *stp_comm_find(ncclComm_t comm, bool takes)
 {
     struct stp_stage *p = stp_stage();
@@ -41,7 +31,9 @@ struct stp_comm *stp_comm_find(ncclComm_t comm, bool takes)
     if (!p->is_on)
         return NULL;
     pthread_mutex_lock(&p->lock);
-    link = comm_link(p, comm);
+    link = comm_bucket(p, comm);
+    while (*link != NULL && (*link)->comm != comm)
+        link = &(*link)->next;
     c = *link;
     if (c != NULL && takes) { /* the table's user is the caller's now */
         *link = c->next;
@@ -62,19 +54,6 @@ void stp_comm_retain(struct stp_comm *c)
 }
 
 /* ---- memory ---- */
-
-static void memory_free(struct stp_stage *p, struct stp_window *m)
-{
-    CUcontext popped;
-
-    p->cuda.ctx_push(m->context);
-    for (int t = 0; t < m->n_left; t++)
-        p->nccl.ncclCommAbort(m->left[t]);
-    stp_order_close(&m->order, &p->cuda);
-    p->nccl.ncclMemFree(m->at);
-    p->cuda.ctx_pop(&popped);
-    free(m);
-}
 
 static bool memory_is_done(const struct stp_stage *p,
                            const struct stp_window *m)
@@ -126,10 +105,17 @@ static void memory_sweep(struct stp_stage *p)
     }
     pthread_mutex_unlock(&p->lock);
     while (gone != NULL) {
-        struct stp_window *next = gone->next;
+        struct stp_window *m = gone;
+        CUcontext popped;
 
-        memory_free(p, gone);
-        gone = next;
+        gone = m->next;
+        p->cuda.ctx_push(m->context);
+        for (int t = 0; t < m->n_left; t++)
+            p->nccl.ncclCommAbort(m->left[t]);
+        stp_order_close(&m->order, &p->cuda);
+        p->nccl.ncclMemFree(m->at);
+        p->cuda.ctx_pop(&popped);
+        free(m);
     }
     p->cuda.exchange_mode(&mode);
 }
@@ -270,29 +256,22 @@ struct opening {
 
 enum step { SPLIT, REGISTER, CAPTURE, N_STEPS };
 
-static bool step_split(struct stp_stage *p, struct opening *o,
-                       struct stp_twin *twin)
-{
-    ncclConfig_t config = NCCL_CONFIG_DEFAULT(NCCL_WITH_WINDOWS);
-
-    config.blocking = 1;
-    if (twin->min_ctas != 0) {
-        config.minCTAs = twin->min_ctas;
-        config.maxCTAs = STP_MAX_CHANNELS;
-    }
-    return p->nccl.ncclCommSplit(o->c->comm, 0, o->c->rank, &twin->comm,
-                                 &config) == ncclSuccess;
-}
-
 /* Calls NCCL for one communicator, within a group. */
 static bool step_begin(struct stp_stage *p, struct opening *o,
                        struct stp_twin *twin, enum step step)
 {
     struct stp_window *m = o->c->memory;
+    ncclConfig_t config = NCCL_CONFIG_DEFAULT(NCCL_WITH_WINDOWS);
 
     switch (step) {
     case SPLIT:
-        return step_split(p, o, twin);
+        config.blocking = 1;
+        if (twin->min_ctas != 0) {
+            config.minCTAs = twin->min_ctas;
+            config.maxCTAs = STP_MAX_CHANNELS;
+        }
+        return p->nccl.ncclCommSplit(o->c->comm, 0, o->c->rank, &twin->comm,
+                                     &config) == ncclSuccess;
     case REGISTER:
         o->window = NULL;
         return p->nccl.ncclCommWindowRegister(twin->comm, m->at, m->n_bytes,

@@ -40,7 +40,7 @@ class DeviceCpu : public DeviceFixture
     void SetUp() override
     {
         plan = &plan_;
-        stp_world_alone(&world_);
+        world_ = stp_world_of_one;
         options_.world = &world_;
         options_.measures = true;
         options_.max_bytes = 1 << 20;
