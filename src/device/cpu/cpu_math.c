@@ -2,6 +2,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "device/cpu/half.h"
 
@@ -60,51 +61,37 @@ void stp_cpu_cast(uint64_t n, int from_type, const void *from, int to_type,
     }
 }
 
-void stp_cpu_subtract(uint64_t n, const float *restrict x, float *restrict y)
+static void math_subtract(uint64_t n, const float *restrict x,
+                          float *restrict y)
 {
     for (uint64_t i = 0; i < n; i++)
         y[i] = x[i] - y[i];
 }
 
-void stp_cpu_scale(int type, uint64_t n, double factor, void *x)
+/* Goes back through a ReLU, scales, or finds what is not finite. */
+static void math_change(const struct stp_kernel *k)
 {
-    double b[BLOCK];
+    double from[BLOCK], to[BLOCK];
 
-    for (uint64_t i = 0; i < n; i += BLOCK) {
-        math_load(type, x, i, math_block_at(i, n), b);
-        for (unsigned j = 0; j < math_block_at(i, n); j++)
-            b[j] *= factor;
-        math_store(type, x, i, math_block_at(i, n), b);
-    }
-}
+    for (uint64_t i = 0; i < k->n; i += BLOCK) {
+        const unsigned n = math_block_at(i, k->n);
 
-void stp_cpu_find_nonfinite(int type, uint64_t n, const void *data,
-                            float *found)
-{
-    double x[BLOCK];
-
-    for (uint64_t i = 0; i < n; i += BLOCK) {
-        math_load(type, data, i, math_block_at(i, n), x);
-        for (unsigned j = 0; j < math_block_at(i, n); j++)
-            if (!(fabs(x[j]) <= DBL_MAX)) {
-                *found = 1;
-                return;
-            }
-    }
-}
-
-void stp_cpu_relu_backward(int type, uint64_t n, const void *output,
-                           void *gradient)
-{
-    double y[BLOCK];
-    double g[BLOCK];
-
-    for (uint64_t i = 0; i < n; i += BLOCK) {
-        math_load(type, output, i, math_block_at(i, n), y);
-        math_load(type, gradient, i, math_block_at(i, n), g);
-        for (unsigned j = 0; j < math_block_at(i, n); j++)
-            g[j] = y[j] <= 0 ? 0 : g[j];
-        math_store(type, gradient, i, math_block_at(i, n), g);
+        if (k->kind != STP_KERNEL_SCALE)
+            math_load(k->type, k->from, i, n, from);
+        if (k->kind == STP_KERNEL_FIND_NONFINITE) {
+            for (unsigned j = 0; j < n; j++)
+                if (!(fabs(from[j]) <= DBL_MAX)) {
+                    *(float *)k->to = 1;
+                    return;
+                }
+            continue;
+        }
+        math_load(k->type, k->to, i, n, to);
+        for (unsigned j = 0; j < n; j++)
+            to[j] = k->kind == STP_KERNEL_SCALE ? to[j] * k->factor
+                    : from[j] <= 0              ? 0
+                                                : to[j];
+        math_store(k->type, k->to, i, n, to);
     }
 }
 
@@ -133,24 +120,43 @@ void stp_cpu_update(const struct stp_update *u)
 
 /* ---- rows and columns ---- */
 
-void stp_cpu_column_sum(int type, int sum_type, unsigned rows, unsigned columns,
-                        double beta, const void *matrix, void *sum)
+static void math_add_columns(const struct stp_kernel *k)
 {
     double total[BLOCK];
     double row[BLOCK];
 
-    for (uint64_t c = 0; c < columns; c += BLOCK) {
-        const unsigned n = math_block_at(c, columns);
+    for (uint64_t c = 0; c < k->columns; c += BLOCK) {
+        const unsigned n = math_block_at(c, k->columns);
 
-        math_load(sum_type, sum, c, n, total);
+        math_load(k->type_to, k->to, c, n, total);
         for (unsigned j = 0; j < n; j++)
-            total[j] = beta == 0 ? 0 : total[j];
-        for (uint64_t r = 0; r < rows; r++) {
-            math_load(type, matrix, r * columns + c, n, row);
+            total[j] = k->factor == 0 ? 0 : total[j];
+        for (uint64_t r = 0; r < k->rows; r++) {
+            math_load(k->type, k->from, r * k->columns + c, n, row);
             for (unsigned j = 0; j < n; j++)
                 total[j] += row[j];
         }
-        math_store(sum_type, sum, c, n, total);
+        math_store(k->type_to, k->to, c, n, total);
+    }
+}
+
+void stp_cpu_kernel(const struct stp_kernel *k)
+{
+    switch (k->kind) {
+    case STP_KERNEL_ZERO:
+        memset(k->to, 0, k->n);
+        break;
+    case STP_KERNEL_COLUMN_SUM:
+        math_add_columns(k);
+        break;
+    case STP_KERNEL_CAST:
+        stp_cpu_cast(k->n, k->type, k->from, k->type_to, k->to);
+        break;
+    case STP_KERNEL_SUBTRACT:
+        math_subtract(k->n, k->from, k->to);
+        break;
+    default:
+        math_change(k);
     }
 }
 

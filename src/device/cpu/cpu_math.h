@@ -28,14 +28,7 @@ enum stp_status stp_cpu_product(const struct stp_product *p,
                                 struct stp_error *err);
 
 void stp_cpu_cross_entropy(const struct stp_cross_entropy *c);
-void stp_cpu_relu_backward(int type, uint64_t n, const void *output,
-                           void *gradient);
-void stp_cpu_column_sum(int type, int sum_type, unsigned rows, unsigned columns,
-                        double beta, const void *matrix, void *sum);
 void stp_cpu_update(const struct stp_update *u);
-void stp_cpu_find_nonfinite(int type, uint64_t n, const void *data,
-                            float *found);
+void stp_cpu_kernel(const struct stp_kernel *k);
 void stp_cpu_cast(uint64_t n, int from_type, const void *from, int to_type,
                   void *to);
-void stp_cpu_scale(int type, uint64_t n, double factor, void *x);
-void stp_cpu_subtract(uint64_t n, const float *x, float *y);

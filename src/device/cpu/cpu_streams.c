@@ -44,33 +44,6 @@ double stp_cpu_now_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-static void cpu_run_kernel(const struct stp_kernel *k)
-{
-    switch (k->kind) {
-    case STP_KERNEL_ZERO:
-        memset(k->to, 0, k->n);
-        break;
-    case STP_KERNEL_RELU_BACKWARD:
-        stp_cpu_relu_backward(k->type, k->n, k->from, k->to);
-        break;
-    case STP_KERNEL_COLUMN_SUM:
-        stp_cpu_column_sum(k->type, k->type_to, k->rows, k->columns, k->factor,
-                           k->from, k->to);
-        break;
-    case STP_KERNEL_FIND_NONFINITE:
-        stp_cpu_find_nonfinite(k->type, k->n, k->from, k->to);
-        break;
-    case STP_KERNEL_CAST:
-        stp_cpu_cast(k->n, k->type, k->from, k->type_to, k->to);
-        break;
-    case STP_KERNEL_SUBTRACT:
-        stp_cpu_subtract(k->n, k->from, k->to);
-        break;
-    default: /* STP_KERNEL_SCALE */
-        stp_cpu_scale(k->type, k->n, k->factor, k->to);
-    }
-}
-
 /* The one rank of a world gets its own data.  An average is a sum that the
  * ranks which get it divide. */
 static enum stp_status cpu_run_collective(struct stp_cpu *e, unsigned stream,
@@ -116,7 +89,7 @@ static enum stp_status cpu_run_work(struct stp_cpu *e,
         stp_cpu_update(&work->as.update);
         return STP_OK;
     default:
-        cpu_run_kernel(&work->as.kernel);
+        stp_cpu_kernel(&work->as.kernel);
         return STP_OK;
     }
 }

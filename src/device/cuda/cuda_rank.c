@@ -242,18 +242,10 @@ static cudaError_t rank_launch(const struct stp_cuda_rank *r, unsigned stream,
     switch (k->kind) {
     case STP_KERNEL_ZERO:
         return cudaMemsetAsync(k->to, 0, k->n, s);
-    case STP_KERNEL_RELU_BACKWARD:
-        return stp_train_relu_backward(k->type, k->n, k->from, k->to, s);
-    case STP_KERNEL_COLUMN_SUM:
-        return stp_train_column_sum(k, r->scratch[stream], STP_CUDA_SCRATCH, s);
-    case STP_KERNEL_FIND_NONFINITE:
-        return stp_train_find_nonfinite(k->type, k->n, k->from, k->to, s);
-    case STP_KERNEL_CAST:
-        return stp_train_cast(k->n, k->type, k->from, k->type_to, k->to, s);
-    case STP_KERNEL_SCALE:
-        return stp_train_scale(k->type, k->n, k->factor, k->to, s);
-    default: /* STP_KERNEL_SUBTRACT */
+    case STP_KERNEL_SUBTRACT:
         return stp_kernel_elementwise(k->from, k->to, k->n, s);
+    default:
+        return stp_train_kernel(k, r->scratch[stream], STP_CUDA_SCRATCH, s);
     }
 }
 

@@ -177,18 +177,42 @@ cudaError_t RunEpilogue(const struct stp_train_epilogue &e, cudaStream_t stream)
 
 } // namespace
 
-cudaError_t stp_train_relu_backward(int type, uint64_t n, const void *output,
-                                    void *gradient, cudaStream_t stream)
+static cudaError_t RunCast(const struct stp_kernel *k, cudaStream_t stream)
 {
-    return ByType(type, [&](auto tag) {
-        using T = decltype(tag);
-        const ReluBackward<T> work = {static_cast<const T *>(output),
-                                      static_cast<T *>(gradient)};
+    return ByType(k->type, [&](auto from_tag) {
+        return ByType(k->type_to, [&](auto to_tag) {
+            using From = decltype(from_tag);
+            using To = decltype(to_tag);
+            const Cast<From, To> work = {static_cast<const From *>(k->from),
+                                         static_cast<To *>(k->to)};
 
-        return Run<kPack<T>>(work, n,
-                             Packs<kPack<T>>(work.output) &&
-                                 Packs<kPack<T>>(work.gradient),
-                             stream);
+            return Run<4>(work, k->n, Packs<4>(work.from) && Packs<4>(work.to),
+                          stream);
+        });
+    });
+}
+
+cudaError_t stp_train_kernel(const struct stp_kernel *k, void *scratch,
+                             uint64_t scratch_bytes, cudaStream_t stream)
+{
+    if (k->kind == STP_KERNEL_CAST)
+        return RunCast(k, stream);
+    if (k->kind == STP_KERNEL_COLUMN_SUM)
+        return stp_train_column_sum(k, scratch, scratch_bytes, stream);
+    return ByType(k->type, [&](auto tag) {
+        using T = decltype(tag);
+        constexpr unsigned n = kPack<T>;
+        const T *from = static_cast<const T *>(k->from);
+        T *to = static_cast<T *>(k->to);
+
+        if (k->kind == STP_KERNEL_RELU_BACKWARD)
+            return Run<n>(ReluBackward<T>{from, to}, k->n,
+                          Packs<n>(from) && Packs<n>(to), stream);
+        if (k->kind == STP_KERNEL_FIND_NONFINITE)
+            return Run<n>(FindNonfinite<T>{from, static_cast<float *>(k->to)},
+                          k->n, Packs<n>(from), stream);
+        return Run<n>(Scale<T>{to, static_cast<Wide<T>>(k->factor)}, k->n,
+                      Packs<n>(to), stream);
     });
 }
 
@@ -214,45 +238,6 @@ cudaError_t stp_train_update(const struct stp_update *update,
     });
 }
 
-cudaError_t stp_train_find_nonfinite(int type, uint64_t n, const void *data,
-                                     float *found, cudaStream_t stream)
-{
-    return ByType(type, [&](auto tag) {
-        using T = decltype(tag);
-        const FindNonfinite<T> work = {static_cast<const T *>(data), found};
-
-        return Run<kPack<T>>(work, n, Packs<kPack<T>>(work.data), stream);
-    });
-}
-
-cudaError_t stp_train_cast(uint64_t n, int from_type, const void *from,
-                           int to_type, void *to, cudaStream_t stream)
-{
-    return ByType(from_type, [&](auto from_tag) {
-        return ByType(to_type, [&](auto to_tag) {
-            using From = decltype(from_tag);
-            using To = decltype(to_tag);
-            const Cast<From, To> work = {static_cast<const From *>(from),
-                                         static_cast<To *>(to)};
-
-            return Run<4>(work, n, Packs<4>(work.from) && Packs<4>(work.to),
-                          stream);
-        });
-    });
-}
-
-cudaError_t stp_train_scale(int type, uint64_t n, double factor, void *x,
-                            cudaStream_t stream)
-{
-    return ByType(type, [&](auto tag) {
-        using T = decltype(tag);
-        const Scale<T> work = {static_cast<T *>(x),
-                               static_cast<Wide<T>>(factor)};
-
-        return Run<kPack<T>>(work, n, Packs<kPack<T>>(work.x), stream);
-    });
-}
-
 cudaError_t stp_train_epilogue(const struct stp_train_epilogue *epilogue,
                                cudaStream_t stream)
 {
@@ -272,19 +257,19 @@ cudaError_t stp_train_epilogue(const struct stp_train_epilogue *epilogue,
 
 static cudaError_t LoadType(int type)
 {
+    static const stp_kernel_kind kinds[] = {
+        STP_KERNEL_RELU_BACKWARD, STP_KERNEL_COLUMN_SUM,
+        STP_KERNEL_FIND_NONFINITE, STP_KERNEL_SCALE};
     const struct stp_cross_entropy loss = {0, 0, type};
-    const struct stp_kernel columns = {STP_KERNEL_COLUMN_SUM, type, type};
     const struct stp_train_epilogue epilogue = {0, 0, type, type};
     cudaError_t result = stp_train_cross_entropy(&loss, nullptr);
 
-    if (result == cudaSuccess)
-        result = stp_train_relu_backward(type, 0, nullptr, nullptr, nullptr);
-    if (result == cudaSuccess)
-        result = stp_train_column_sum(&columns, nullptr, 0, nullptr);
-    if (result == cudaSuccess)
-        result = stp_train_find_nonfinite(type, 0, nullptr, nullptr, nullptr);
-    if (result == cudaSuccess)
-        result = stp_train_scale(type, 0, 0, nullptr, nullptr);
+    for (stp_kernel_kind kind : kinds) {
+        const struct stp_kernel kernel = {kind, type, type};
+
+        if (result == cudaSuccess)
+            result = stp_train_kernel(&kernel, nullptr, 0, nullptr);
+    }
     if (result == cudaSuccess)
         result = stp_train_epilogue(&epilogue, nullptr);
     return result;
@@ -296,8 +281,8 @@ static cudaError_t LoadPair(int type, int other)
     struct stp_update update = {};
     const struct stp_kernel columns = {STP_KERNEL_COLUMN_SUM, type, other};
     const struct stp_train_epilogue epilogue = {0, 0, type, other};
-    cudaError_t result =
-        stp_train_cast(0, type, nullptr, other, nullptr, nullptr);
+    const struct stp_kernel cast = {STP_KERNEL_CAST, type, other};
+    cudaError_t result = stp_train_kernel(&cast, nullptr, 0, nullptr);
     cudaError_t results[3];
 
     update.type = type == STP_TYPE_F64 ? STP_TYPE_F64 : STP_TYPE_F32;

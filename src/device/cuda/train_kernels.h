@@ -18,8 +18,9 @@ cudaError_t stp_train_kernels_load(void);
 cudaError_t stp_train_cross_entropy(const struct stp_cross_entropy *loss,
                                     cudaStream_t stream);
 
-cudaError_t stp_train_relu_backward(int type, uint64_t n, const void *output,
-                                    void *gradient, cudaStream_t stream);
+/* All kinds but ZERO and SUBTRACT; 'scratch' is as below. */
+cudaError_t stp_train_kernel(const struct stp_kernel *kernel, void *scratch,
+                             uint64_t scratch_bytes, cudaStream_t stream);
 
 /* STP_KERNEL_COLUMN_SUM.  Sums of parts of the matrix go through 'scratch', of
  * which a row of the matrix in F32 (F64: in F64) is enough, 32 are best.  Sums
@@ -30,15 +31,6 @@ cudaError_t stp_train_column_sum(const struct stp_kernel *kernel, void *scratch,
 /* Copies are of type F32, F16 or BF16 if w is of F32; of F64 all are. */
 cudaError_t stp_train_update(const struct stp_update *update,
                              cudaStream_t stream);
-
-cudaError_t stp_train_find_nonfinite(int type, uint64_t n, const void *data,
-                                     float *found, cudaStream_t stream);
-
-cudaError_t stp_train_cast(uint64_t n, int from_type, const void *from,
-                           int to_type, void *to, cudaStream_t stream);
-
-cudaError_t stp_train_scale(int type, uint64_t n, double factor, void *x,
-                            cudaStream_t stream);
 
 /* The rest of a product's epilogue that the library lacks: adds 'bias' unless
  * that is NULL, and turns numbers below 0 into 0 if asked. */

@@ -104,7 +104,12 @@ TEST(CpuSubtract, WritesWhatItIsToldTo)
         for (uint64_t i = 0; i < n; i++)
             want[i] = x[i] - want[i];
 
-        stp_cpu_subtract(n, x.data(), y.data());
+        stp_kernel subtract{};
+        subtract.kind = STP_KERNEL_SUBTRACT;
+        subtract.n = n;
+        subtract.from = x.data();
+        subtract.to = y.data();
+        stp_cpu_kernel(&subtract);
 
         EXPECT_EQ(want, y) << n;
     }
