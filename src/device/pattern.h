@@ -297,14 +297,10 @@ STP_PATTERN double stp_pattern_reduce_floats(const struct stp_pattern *p,
     for (unsigned r = 1; r < p->ranks; r++) {
         double x = stp_pattern_float_input(p, r, i);
 
-        if (p->op == STP_OP_PROD)
-            result *= x;
-        else if (p->op == STP_OP_MIN)
-            result = fmin(result, x);
-        else if (p->op == STP_OP_MAX)
-            result = fmax(result, x);
-        else
-            result += x;
+        result = p->op == STP_OP_PROD  ? result * x
+                 : p->op == STP_OP_MIN ? fmin(result, x)
+                 : p->op == STP_OP_MAX ? fmax(result, x)
+                                       : result + x;
     }
     return p->op == STP_OP_AVG ? result / p->ranks : result;
 }
@@ -325,15 +321,12 @@ STP_PATTERN uint64_t stp_pattern_reduce_integers(const struct stp_pattern *p,
 
     for (unsigned r = 1; r < p->ranks; r++) {
         uint64_t x = stp_pattern_integer_input(p, r, i);
+        bool is_less = stp_pattern_less(p->type, x, result);
 
-        if (p->op == STP_OP_PROD)
-            result *= x;
-        else if (p->op == STP_OP_MIN)
-            result = stp_pattern_less(p->type, x, result) ? x : result;
-        else if (p->op == STP_OP_MAX)
-            result = stp_pattern_less(p->type, x, result) ? result : x;
-        else
-            result += x;
+        result = p->op == STP_OP_PROD  ? result * x
+                 : p->op == STP_OP_MIN ? (is_less ? x : result)
+                 : p->op == STP_OP_MAX ? (is_less ? result : x)
+                                       : result + x;
     }
     if (p->op == STP_OP_AVG)
         result /= p->ranks;

@@ -114,6 +114,15 @@ class Torchrun : public testing::Test
         return Process([&] { return Run(settings, body); });
     }
 
+    void ExpectTwoMeet() const
+    {
+        Process other = Start(1, 2);
+        Process first = Start(0, 2);
+
+        EXPECT_EQ("ok", first.Said());
+        EXPECT_EQ("ok", other.Said());
+    }
+
     // A connection to rank 0, once it listens.
     int Connect() const
     {
@@ -204,11 +213,7 @@ TEST_F(Torchrun, FindsRank0ByName)
     if (!HasLocalhost())
         GTEST_SKIP() << "localhost is no name here";
     host_ = "localhost";
-    Process other = Start(1, 2);
-    Process first = Start(0, 2);
-
-    EXPECT_EQ("ok", first.Said());
-    EXPECT_EQ("ok", other.Said());
+    ExpectTwoMeet();
 }
 
 TEST_F(Torchrun, FindsRank0ByAnIpv6Address)
@@ -223,11 +228,7 @@ TEST_F(Torchrun, FindsRank0ByAnIpv6Address)
     if (!there)
         GTEST_SKIP() << "no IPv6 here";
     host_ = "::1";
-    Process other = Start(1, 2);
-    Process first = Start(0, 2);
-
-    EXPECT_EQ("ok", first.Said());
-    EXPECT_EQ("ok", other.Said());
+    ExpectTwoMeet();
 }
 
 // ---- the job's store ----
@@ -302,11 +303,7 @@ TEST_F(TorchrunJob, OutlivesWhatAKilledRunLeft)
         EXPECT_TRUE(stp_client_set(&client, "rank0", stale, strlen(stale)));
         EXPECT_TRUE(stp_client_check(&client, "rank0", &is_there));
         stp_client_close(&client);
-        Process other = Start(1, 2);
-        Process first = Start(0, 2);
-
-        EXPECT_EQ("ok", first.Said());
-        EXPECT_EQ("ok", other.Said());
+        ExpectTwoMeet();
     }
 }
 
@@ -345,11 +342,7 @@ TEST_F(Torchrun, DoesWithoutAStoreThatDoesNotAnswer)
         });
         close(listener);
         job_port_ = port;
-        Process other = Start(1, 2);
-        Process first = Start(0, 2);
-
-        EXPECT_EQ("ok", first.Said());
-        EXPECT_EQ("ok", other.Said());
+        ExpectTwoMeet();
     }
 }
 

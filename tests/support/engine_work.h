@@ -5,45 +5,20 @@ extern "C" {
 #include "device/engine.h"
 }
 
-inline stp_work WorkOf(const stp_transfer &transfer)
-{
-    stp_work work{};
-    work.kind = STP_WORK_TRANSFER;
-    work.as.transfer = transfer;
-    return work;
-}
-
-inline stp_work WorkOf(const stp_product &product)
-{
-    stp_work work{};
-    work.kind = STP_WORK_PRODUCT;
-    work.as.product = product;
-    return work;
-}
-
-inline stp_work WorkOf(const stp_cross_entropy &loss)
-{
-    stp_work work{};
-    work.kind = STP_WORK_CROSS_ENTROPY;
-    work.as.cross_entropy = loss;
-    return work;
-}
-
-inline stp_work WorkOf(const stp_update &update)
-{
-    stp_work work{};
-    work.kind = STP_WORK_UPDATE;
-    work.as.update = update;
-    return work;
-}
-
-inline stp_work WorkOf(const stp_kernel &kernel)
-{
-    stp_work work{};
-    work.kind = STP_WORK_KERNEL;
-    work.as.kernel = kernel;
-    return work;
-}
+#define ENGINE_WORK(of_kind, member)                                           \
+    inline stp_work WorkOf(const decltype(stp_work{}.as.member) & arguments)   \
+    {                                                                          \
+        stp_work work{};                                                       \
+        work.kind = STP_WORK_##of_kind;                                        \
+        work.as.member = arguments;                                            \
+        return work;                                                           \
+    }
+ENGINE_WORK(TRANSFER, transfer)
+ENGINE_WORK(PRODUCT, product)
+ENGINE_WORK(CROSS_ENTROPY, cross_entropy)
+ENGINE_WORK(UPDATE, update)
+ENGINE_WORK(KERNEL, kernel)
+#undef ENGINE_WORK
 
 template <typename Arguments>
 stp_status NoteIn(const stp_engine &engine, unsigned stream,

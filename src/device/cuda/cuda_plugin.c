@@ -255,18 +255,22 @@ static ncclResult_t plugin_profiler_init(void **context, int *mask, int rank,
     return ncclSuccess;
 }
 
+/* Those of a profiler's version, if it has it. */
+#define PROFILER_EVENTS(p)                                                     \
+    ((p) != NULL                                                               \
+         ? (struct plugin_events){(p)->startEvent, (p)->stopEvent,             \
+                                  (p)->recordEventState, (p)->finalize}        \
+         : (struct plugin_events){0})
+
 static ncclResult_t plugin_init_profiler_v4(void **context, int *mask,
                                             const char *name, uint64_t comm_id,
                                             int n_nodes, int n_ranks, int rank,
                                             ncclDebugLogger_t log)
 {
     const ncclProfiler_v4_t *p = plugin.profiler_v4;
-    struct plugin_events events = {0};
+    const struct plugin_events events = PROFILER_EVENTS(p);
     void *inner = NULL;
 
-    if (p != NULL)
-        events = (struct plugin_events){p->startEvent, p->stopEvent,
-                                        p->recordEventState, p->finalize};
     if (p != NULL && p->init(&inner, mask, name, comm_id, n_nodes, n_ranks,
                              rank, log) != ncclSuccess)
         inner = NULL;
@@ -279,12 +283,9 @@ static ncclResult_t plugin_init_profiler_v5(void **context, uint64_t comm_id,
                                             ncclDebugLogger_t log)
 {
     const ncclProfiler_v5_t *p = plugin.profiler_v5;
-    struct plugin_events events = {0};
+    const struct plugin_events events = PROFILER_EVENTS(p);
     void *inner = NULL;
 
-    if (p != NULL)
-        events = (struct plugin_events){p->startEvent, p->stopEvent,
-                                        p->recordEventState, p->finalize};
     if (p != NULL && p->init(&inner, comm_id, mask, name, n_nodes, n_ranks,
                              rank, log) != ncclSuccess)
         inner = NULL;

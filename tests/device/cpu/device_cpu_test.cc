@@ -315,26 +315,6 @@ TEST_F(DeviceCpu, RefusesVectorsLongerThanTheMemory)
     EXPECT_STREQ("stream 2 of 2", err_.text);
 }
 
-TEST_F(DeviceCpu, MultipliesWhatBlasHas)
-{
-    Open();
-
-    for (int type = 0; type < STP_N_TYPES; type++) {
-        const stp_gemm gemm{2, 2, 2, type};
-        const bool is_there = type == STP_TYPE_F32 || type == STP_TYPE_F64;
-        const stp_status status = Gemm(0, gemm);
-        if (status != STP_OK && strstr(err_.text, "without OpenBLAS"))
-            GTEST_SKIP() << err_.text;
-        EXPECT_EQ(is_there ? STP_OK : STP_ERR_RANGE, status)
-            << stp_type_name(type);
-    }
-    EXPECT_STREQ("no fp8e5m2 GEMMs on CPUs, only f32 and f64", err_.text);
-    for (const stp_gemm &empty :
-         {stp_gemm{0, 1, 1, STP_TYPE_F32}, stp_gemm{1, 0, 1, STP_TYPE_F32},
-          stp_gemm{1, 1, 0, STP_TYPE_F32}})
-        EXPECT_EQ(STP_ERR_RANGE, Gemm(0, empty));
-}
-
 TEST_F(DeviceCpu, SaysWhatItIs)
 {
     Open();
