@@ -90,20 +90,6 @@ static bool comparison_add_tickets(struct comparison *c, size_t n,
     return is_added;
 }
 
-/* Ends a generation that lacks ranks, by taking their tickets: the ranks that
- * come next are another one. */
-static bool comparison_end_generation(struct comparison *c)
-{
-    const size_t n_ranks = c->hosts->n_ranks;
-    uint64_t sum;
-    bool is_added = comparison_add_tickets(c, 0, &sum);
-
-    if (sum / n_ranks == c->generation)
-        while (is_added && sum % n_ranks != 0)
-            is_added = comparison_add_tickets(c, n_ranks - sum % n_ranks, &sum);
-    return is_added;
-}
-
 /* Takes tickets for 'n' ranks. All ranks of a communicator are of one
  * generation, unless another one of the same id and size lacked ranks. */
 static bool comparison_take_tickets(struct comparison *c, size_t n)
@@ -209,13 +195,24 @@ static bool comparison_decide(struct comparison *c, const char *word)
 }
 
 /* Decides that all step aside, and ends the wait of hosts that await more ranks
- * by making 'arrived' larger than their number. */
+ * by making 'arrived' larger than their number.  A generation that lacks ranks
+ * ends by taking their tickets: those that come next are another one. */
 static bool comparison_refuse(struct comparison *c)
 {
-    return comparison_decide(c, c->is_apart ? APART : ASIDE) &&
-           comparison_add(c, "arrived", c->hosts->n_ranks, &c->n_arrived) &&
-           (c->hosts->is_cancelled(c->hosts->user) ||
-            comparison_end_generation(c));
+    const size_t n_ranks = c->hosts->n_ranks;
+    uint64_t sum;
+    bool is_added;
+
+    if (!comparison_decide(c, c->is_apart ? APART : ASIDE) ||
+        !comparison_add(c, "arrived", n_ranks, &c->n_arrived))
+        return false;
+    if (c->hosts->is_cancelled(c->hosts->user))
+        return true;
+    is_added = comparison_add_tickets(c, 0, &sum);
+    if (sum / n_ranks == c->generation)
+        while (is_added && sum % n_ranks != 0)
+            is_added = comparison_add_tickets(c, n_ranks - sum % n_ranks, &sum);
+    return is_added;
 }
 
 static bool comparison_get_ready(struct comparison *c)

@@ -37,35 +37,6 @@ static enum stp_status torchrun_read_number(const char *launcher,
     return STP_OK;
 }
 
-static enum stp_status torchrun_read_numbers(const struct stp_launcher *names,
-                                             struct stp_torchrun *s,
-                                             unsigned *limit_s,
-                                             struct stp_error *err)
-{
-    const bool has_port = strcmp(names->name, "torchrun") == 0;
-    struct {
-        const char *name;
-        unsigned min, max;
-        unsigned *value;
-        bool optional;
-    } numbers[] = {
-        {names->size, 1, STP_MAX_PROCESSES, &s->size, false},
-        {names->rank, 0, STP_MAX_PROCESSES - 1, &s->rank, false},
-        {names->local_rank, 0, STP_MAX_PROCESSES - 1, &s->local_rank, false},
-        {names->local_size, 1, STP_MAX_PROCESSES, &s->local_size, true},
-        {"MASTER_PORT", 1, MAX_PORT, &s->port, !has_port},
-        {"STEPTUNE_JOIN_TIMEOUT", 1, MAX_LIMIT_S, limit_s, true},
-    };
-
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if (!numbers[i].optional ||
-            (numbers[i].name != NULL && getenv(numbers[i].name) != NULL))
-            STP_TRY(torchrun_read_number(names->name, numbers[i].name,
-                                         numbers[i].min, numbers[i].max,
-                                         numbers[i].value, err));
-    return STP_OK;
-}
-
 static enum stp_status torchrun_choose_port(struct stp_torchrun *s,
                                             struct stp_error *err)
 {
@@ -166,9 +137,29 @@ enum stp_status stp_torchrun_read(struct stp_torchrun *settings_ret,
     const struct stp_launcher *names = stp_find_launcher();
     struct stp_torchrun s = {.launcher = names->name};
     static const char below[] = "%s is %u, expected less than %s, which is %u";
+    const bool has_port = strcmp(names->name, "torchrun") == 0;
     unsigned limit_s = LIMIT_S;
-    enum stp_status status = torchrun_read_numbers(names, &s, &limit_s, err);
+    const struct {
+        const char *name;
+        unsigned min, max;
+        unsigned *value;
+        bool optional;
+    } numbers[] = {
+        {names->size, 1, STP_MAX_PROCESSES, &s.size, false},
+        {names->rank, 0, STP_MAX_PROCESSES - 1, &s.rank, false},
+        {names->local_rank, 0, STP_MAX_PROCESSES - 1, &s.local_rank, false},
+        {names->local_size, 1, STP_MAX_PROCESSES, &s.local_size, true},
+        {"MASTER_PORT", 1, MAX_PORT, &s.port, !has_port},
+        {"STEPTUNE_JOIN_TIMEOUT", 1, MAX_LIMIT_S, &limit_s, true},
+    };
+    enum stp_status status = STP_OK;
 
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if (!numbers[i].optional ||
+            (numbers[i].name != NULL && getenv(numbers[i].name) != NULL))
+            STP_TRY(torchrun_read_number(names->name, numbers[i].name,
+                                         numbers[i].min, numbers[i].max,
+                                         numbers[i].value, err));
     if (status == STP_OK && s.rank >= s.size)
         status = stp_fail(err, STP_ERR_SYNTAX, below, names->rank, s.rank,
                           names->size, s.size);

@@ -515,18 +515,6 @@ EXPORTED ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
 
 /* ---- changes and ends ---- */
 
-/* The key of a shrunk communicator: ranks may name those that leave in any
- * order. */
-static uint64_t shrink_key(struct stp_comm *parent, const int *excluded, int n)
-{
-    const uint64_t key = stp_hash(~parent->key, ++parent->n_shrinks);
-    uint64_t sum = 0;
-
-    for (int i = 0; excluded != NULL && i < n; i++)
-        sum += stp_hash(key, (uint64_t)excluded[i]);
-    return stp_hash(key, sum);
-}
-
 /* Lets go of a communicator that NCCL has ended, or ends with the group. */
 static void end_leave(struct stp_comm *c)
 {
@@ -587,6 +575,7 @@ EXPORTED ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded,
     struct stp_comm *parent = call_find(comm);
     const bool is_abort = (flags & NCCL_SHRINK_WITH_ABORT) != 0;
     ncclResult_t result;
+    uint64_t key, sum = 0;
 
     if (parent == NULL)
         return CALL(ncclCommShrink, comm, excluded, n_excluded, child, config,
@@ -602,8 +591,11 @@ EXPORTED ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded,
         CALL(ncclCommShrink, comm, excluded, n_excluded, child, config, flags);
     if (is_abort)
         result = end_group(result);
-    birth_note(child, shrink_key(parent, excluded, n_excluded), parent, config,
-               result);
+    /* Ranks may name those that leave in any order. */
+    key = stp_hash(~parent->key, ++parent->n_shrinks);
+    for (int i = 0; excluded != NULL && i < n_excluded; i++)
+        sum += stp_hash(key, (uint64_t)excluded[i]);
+    birth_note(child, stp_hash(key, sum), parent, config, result);
     stp_comm_release(parent);
     return result;
 }

@@ -95,22 +95,11 @@ static bool process_is_off(const char *name)
     return value != NULL && strcmp(value, "0") == 0;
 }
 
-static void process_read_rules(const char *path)
-{
-    struct stp_error err;
-    char text[STP_PATH_SIZE + STP_ERROR_TEXT];
-
-    if (stp_file_load_policy(STP_POLICY_OF_STAGE, path, &process.rules, &err) ==
-        STP_OK)
-        return;
-    process.aside = "the file of rules (STEPTUNE_STAGE_FILE) is refused";
-    stp_error_string(&err, path, text, sizeof(text));
-    stp_say(true, "no call is staged: %s", text);
-}
-
 static void process_read(void)
 {
     const char *path = stp_setting("STEPTUNE_STAGE_FILE");
+    char text[STP_PATH_SIZE + STP_ERROR_TEXT];
+    struct stp_error err;
     const char *report;
 
     if (!stp_real_find_nccl(&process.nccl)) {
@@ -137,8 +126,12 @@ static void process_read(void)
             "NCCL_WIN_ENABLE=0 or NCCL_CUMEM_ENABLE=0 switches windows off";
     else if (!stp_real_find_cuda(&process.cuda))
         process.aside = "libcuda.so.1 is missing, or older than CUDA 12.3";
-    else
-        process_read_rules(path);
+    else if (stp_file_load_policy(STP_POLICY_OF_STAGE, path, &process.rules,
+                                  &err) != STP_OK) {
+        process.aside = "the file of rules (STEPTUNE_STAGE_FILE) is refused";
+        stp_error_string(&err, path, text, sizeof(text));
+        stp_say(true, "no call is staged: %s", text);
+    }
     stp_settings_gpu(process.gpu);
     process.max_bytes =
         process_number("STEPTUNE_STAGE_MEMORY", MEMORY_MB, MAX_MB) << 20;

@@ -104,20 +104,6 @@ static bool socket_reached_itself(int fd)
            mine_size == other_size && memcmp(&mine, &other, mine_size) == 0;
 }
 
-/* 0, or an errno. */
-static int socket_finish_connect(int fd, int64_t deadline_ms)
-{
-    int error = 0;
-    socklen_t size = sizeof(error);
-
-    if (!socket_await(fd, POLLOUT, deadline_ms) ||
-        getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
-        return errno;
-    if (error == 0 && socket_reached_itself(fd))
-        return ECONNREFUSED;
-    return error;
-}
-
 /* The socket, or -1 and errno. */
 static int socket_try_address(const struct addrinfo *to, int64_t deadline_ms)
 {
@@ -125,15 +111,18 @@ static int socket_try_address(const struct addrinfo *to, int64_t deadline_ms)
     const int fd = socket(to->ai_family,
                           to->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int error = 0;
+    socklen_t size = sizeof(error);
 
     if (fd < 0)
         return -1;
-    if (connect(fd, to->ai_addr, to->ai_addrlen) != 0 && errno != EINPROGRESS &&
-        errno != EINTR)
+    if ((connect(fd, to->ai_addr, to->ai_addrlen) != 0 &&
+         errno != EINPROGRESS && errno != EINTR) ||
+        !socket_await(fd, POLLOUT,
+                      latest_ms < deadline_ms ? latest_ms : deadline_ms) ||
+        getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
         error = errno;
-    else
-        error = socket_finish_connect(
-            fd, latest_ms < deadline_ms ? latest_ms : deadline_ms);
+    else if (error == 0 && socket_reached_itself(fd))
+        error = ECONNREFUSED;
     if (error == 0)
         return fd;
     close(fd);

@@ -316,20 +316,12 @@ static bool folder_open(struct stp_client *client,
     return false;
 }
 
-static bool folder_is_old(int folder, const char *name, int64_t now_s)
-{
-    int64_t s;
-
-    return (strncmp(name, PREFIX, strlen(PREFIX)) == 0 ||
-            strncmp(name, TEMPORARY, strlen(TEMPORARY)) == 0) &&
-           folder_read_time(folder, name, &s) && s < now_s - LIFETIME_S;
-}
-
 static void folder_close(struct stp_client *client)
 {
     int64_t now_s = 0; /* nothing is old if it is not known */
     DIR *entries;
     const struct dirent *entry;
+    int64_t s;
 
     if (client->fd < 0)
         return;
@@ -338,7 +330,10 @@ static void folder_close(struct stp_client *client)
     if (entries == NULL)
         close(client->fd);
     while (entries != NULL && (entry = readdir(entries)) != NULL)
-        if (folder_is_old(client->fd, entry->d_name, now_s))
+        if ((strncmp(entry->d_name, PREFIX, strlen(PREFIX)) == 0 ||
+             strncmp(entry->d_name, TEMPORARY, strlen(TEMPORARY)) == 0) &&
+            folder_read_time(client->fd, entry->d_name, &s) &&
+            s < now_s - LIFETIME_S)
             unlinkat(client->fd, entry->d_name, 0);
     if (entries != NULL)
         closedir(entries);

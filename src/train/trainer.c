@@ -142,32 +142,20 @@ static double trainer_weight(const struct stp_trainer *t, unsigned tensor,
     return stp_train_weight(t->config.seed, t->config.model, tensor / 2, i);
 }
 
-static void trainer_fill_labels(struct stp_trainer *t)
-{
-    const struct stp_train_model *model = t->config.model;
-    int32_t *labels = malloc(t->n_rows * sizeof(*labels));
-
-    if (labels == NULL) {
-        t->status = stp_nomem(&t->err);
-        return;
-    }
-    for (uint64_t i = 0; i < t->n_rows; i++)
-        labels[i] = stp_train_label(t->config.seed, trainer_sample(t, i),
-                                    model->width[model->n_layers]);
-    STP_DO(t, upload, t->labels, labels, t->n_rows * sizeof(*labels));
-    free(labels);
-}
-
 void stp_trainer_fill(struct stp_trainer *t)
 {
-    const struct stp_train_span samples = {.n = t->n_rows *
-                                                t->config.model->width[0]};
+    const struct stp_train_model *model = t->config.model;
+    const struct stp_train_span samples = {.n = t->n_rows * model->width[0]};
+    int32_t *labels = NULL;
     void *room = NULL;
 
-    if (t->status == STP_OK && t->info.has_data &&
-        (room = malloc(ROOM * sizeof(double))) == NULL)
-        t->status = stp_nomem(&t->err);
-    if (room != NULL) {
+    if (t->status == STP_OK && t->info.has_data) {
+        room = malloc(ROOM * sizeof(double));
+        labels = malloc(t->n_rows * sizeof(*labels));
+        if (room == NULL || labels == NULL)
+            t->status = stp_nomem(&t->err);
+    }
+    if (room != NULL && labels != NULL) {
         trainer_fill(t, room, t->features, t->type, samples, 0,
                      trainer_feature);
         for (unsigned i = 0; i < t->layout.n_tensors; i++)
@@ -178,9 +166,13 @@ void stp_trainer_fill(struct stp_trainer *t)
                          t->weights);
             stp_trainer_synchronise(t);
         }
-        trainer_fill_labels(t);
-        free(room);
+        for (uint64_t i = 0; i < t->n_rows; i++)
+            labels[i] = stp_train_label(t->config.seed, trainer_sample(t, i),
+                                        model->width[model->n_layers]);
+        STP_DO(t, upload, t->labels, labels, t->n_rows * sizeof(*labels));
     }
+    free(labels);
+    free(room);
     t->status = t->engine.ops->agree(t->engine.self, t->status, &t->err);
 }
 

@@ -299,20 +299,6 @@ static int plugin_number(const char *word,
     return word != NULL ? stp_from_any_case(word, strlen(word), from_name) : -1;
 }
 
-static void plugin_note_collective(const struct plugin_profile *profile,
-                                   const ncclProfilerEvent_t *descriptor)
-{
-    pthread_mutex_lock(&plugin.lock);
-    if (profile != NULL && profile->rank == plugin.rank) {
-        plugin.run.algo =
-            plugin_number(descriptor->coll.algo, stp_algo_from_name);
-        plugin.run.proto =
-            plugin_number(descriptor->coll.proto, stp_proto_from_name);
-        plugin.run.n_channels = descriptor->coll.nChannels;
-    }
-    pthread_mutex_unlock(&plugin.lock);
-}
-
 /* The profiler under test is told nothing of collectives that another arm
  * decided; what follows one has a parent of its own if it took that. */
 static ncclResult_t plugin_start(void *context, void **event,
@@ -323,8 +309,17 @@ static ncclResult_t plugin_start(void *context, void **event,
     const struct plugin_profile *profile = context;
 
     *event = NULL;
-    if (type == NCCL_PROFILE_COLL && atomic_load(&plugin.listens))
-        plugin_note_collective(profile, descriptor);
+    if (type == NCCL_PROFILE_COLL && atomic_load(&plugin.listens)) {
+        pthread_mutex_lock(&plugin.lock);
+        if (profile != NULL && profile->rank == plugin.rank) {
+            plugin.run.algo =
+                plugin_number(descriptor->coll.algo, stp_algo_from_name);
+            plugin.run.proto =
+                plugin_number(descriptor->coll.proto, stp_proto_from_name);
+            plugin.run.n_channels = descriptor->coll.nChannels;
+        }
+        pthread_mutex_unlock(&plugin.lock);
+    }
     return profile != NULL && profile->inner != NULL &&
                    ((type & parts) != 0 ? descriptor->parentObj != NULL
                                         : atomic_load(&plugin.asks_inner))

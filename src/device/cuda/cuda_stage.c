@@ -6,15 +6,6 @@
 /* Calls of one group have places of their own in the windows. */
 enum { PLACE_ALIGN = 4096 };
 
-/* Whether NCCL has symmetric kernels of the collective: no other is staged. */
-static bool stage_has_kernel(const struct stp_transfer *t)
-{
-    return t->coll == ncclFuncAllGather ||
-           ((t->coll == ncclFuncAllReduce ||
-             t->coll == ncclFuncReduceScatter) &&
-            t->op == STP_OP_SUM);
-}
-
 static enum stp_status stage_copy(struct stp_cuda_rank *r,
                                   const struct stp_cuda_copy *c,
                                   struct stp_error *err)
@@ -39,12 +30,17 @@ enum stp_status stp_cuda_stage_call(struct stp_cuda_rank *r, unsigned stream,
     const uint64_t n_out = t->coll == ncclFuncReduceScatter ? 1 : n_parts;
     char *const place = (char *)window->at + staging->n_bytes;
     char *const own = n_parts > 1 ? place + r->rank * share : place;
+    /* NCCL has symmetric kernels of it: no other is staged. */
+    const bool has_kernel =
+        t->coll == ncclFuncAllGather ||
+        ((t->coll == ncclFuncAllReduce || t->coll == ncclFuncReduceScatter) &&
+         t->op == STP_OP_SUM);
     struct stp_transfer staged = *t;
     enum stp_status status;
 
     /* All ranks make the same calls, and so run out of places at the same one.
      */
-    if (!stage_has_kernel(t) || share % STP_STAGE_UNIT != 0 ||
+    if (!has_kernel || share % STP_STAGE_UNIT != 0 ||
         staging->n_due == STP_CUDA_STAGED ||
         staging->n_bytes > window->nbytes ||
         share * n_parts > window->nbytes - staging->n_bytes)
