@@ -87,10 +87,9 @@ static double calibrate_run(struct timing *t, unsigned n)
     return t->status == STP_OK ? stp_device_elapsed_us(t->device, 0, 1) / n : 0;
 }
 
-static enum stp_status calibrate_time_layer(const struct stp_layer *layer,
-                                            unsigned stream, unsigned n,
-                                            double *us_ret,
-                                            struct stp_error *err)
+enum stp_status stp_time_layer(const struct stp_layer *layer, unsigned stream,
+                               unsigned n, double *us_ret,
+                               struct stp_error *err)
 {
     struct timing t = {
         .device = layer->device, .layer = layer, .stream = stream, .err = err};
@@ -121,18 +120,6 @@ static enum stp_status calibrate_time_layer(const struct stp_layer *layer,
     return t.status;
 }
 
-enum stp_status stp_time_compute(const struct stp_layer *layer, unsigned n,
-                                 double *us_ret, struct stp_error *err)
-{
-    return calibrate_time_layer(layer, STP_STREAM_MAIN, n, us_ret, err);
-}
-
-enum stp_status stp_time_collectives(const struct stp_layer *layer, unsigned n,
-                                     double *us_ret, struct stp_error *err)
-{
-    return calibrate_time_layer(layer, STP_STREAM_COMM, n, us_ret, err);
-}
-
 /* ---- the product ---- */
 
 /* A workload that is being fitted. */
@@ -153,7 +140,7 @@ static enum stp_status calibrate_try_product(struct fit *f, unsigned side,
 
     work.gemm.m = work.gemm.n = side;
     work.gemm.k = k;
-    status = stp_time_compute(&layer, N_TIMED, us_ret, f->err);
+    status = stp_time_layer(&layer, STP_STREAM_MAIN, N_TIMED, us_ret, f->err);
     if (status == STP_OK && fabs(*us_ret - f->target_us) <
                                 fabs(f->best->compute_us - f->target_us)) {
         work.compute_us = *us_ret;

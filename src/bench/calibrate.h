@@ -15,15 +15,15 @@ struct stp_layer {
 };
 
 /*
- * Times a layer's compute, or all its collectives, without overlap: the mean of
+ * Times a layer's compute, which runs in STP_STREAM_MAIN, or all its
+ * collectives, in STP_STREAM_COMM, without overlap: the mean of
  * 'n' in a row, or of fewer where those would take long, but at least one;
  * after others that count for nothing. Work that GPUs finish sooner than a host
  * launches it is launched ahead, so that launches are no part of its time.
  */
-enum stp_status stp_time_compute(const struct stp_layer *layer, unsigned n,
-                                 double *us_ret, struct stp_error *err);
-enum stp_status stp_time_collectives(const struct stp_layer *layer, unsigned n,
-                                     double *us_ret, struct stp_error *err);
+enum stp_status stp_time_layer(const struct stp_layer *layer, unsigned stream,
+                               unsigned n, double *us_ret,
+                               struct stp_error *err);
 
 /* Sets the product of '*work', whose kind and type are set, so that a layer's
  * compute takes as close to 'target_us' as can be, and what it takes.  Within

@@ -49,6 +49,7 @@ struct loop {
     const struct stp_collective *colls; /* that differ */
     size_t n_colls;
     struct stp_workload work;
+    struct stp_layer layer; /* of it */
     unsigned warmup;
     unsigned iters;
     unsigned n_alone;
@@ -60,17 +61,6 @@ struct loop {
     struct lane lanes[STP_MAX_ARMS];
     struct stp_device_run *own; /* of each of them, under AUTO */
 };
-
-static struct stp_layer iterate_layer(const struct loop *l)
-{
-    const struct stp_traced_step *step = l->work.step;
-
-    return (struct stp_layer){.device = l->device,
-                              .work = &l->work,
-                              .colls = step != NULL ? step->colls : l->colls,
-                              .n_colls =
-                                  step != NULL ? step->n_colls : l->n_colls};
-}
 
 /* ---- one turn ---- */
 
@@ -181,7 +171,6 @@ static void iterate_probe(struct loop *l, struct lane *lane, unsigned round)
 static void iterate_measure_lane(struct loop *l, struct lane *lane,
                                  unsigned round)
 {
-    const struct stp_layer layer = iterate_layer(l);
     struct stp_measurement row = {.coll = l->colls[0].coll,
                                   .n_bytes = l->what.n_bytes,
                                   .round = round,
@@ -206,8 +195,8 @@ static void iterate_measure_lane(struct loop *l, struct lane *lane,
     }
     iterate_time_iterations(l, &row);
     if (l->plan->alone)
-        STP_THEN(l->status, stp_time_collectives(&layer, l->n_alone,
-                                                 &row.alone_us, l->err));
+        STP_THEN(l->status, stp_time_layer(&l->layer, STP_STREAM_COMM,
+                                           l->n_alone, &row.alone_us, l->err));
     iterate_worsen(l, &row);
     row.ran_algo = lane->ran.algo;
     row.ran_proto = lane->ran.proto;
@@ -263,12 +252,11 @@ static void iterate_measure_round(struct loop *l, unsigned round, unsigned at)
     struct stp_dataset *data = &l->out->data;
     size_t n_rows = data->n_rows;
     size_t n_samples = l->out->n_samples;
-    const struct stp_layer layer = iterate_layer(l);
 
     STP_DEVICE_DO(l, begin_round, at, plan->rounds, l->err);
     STP_THEN(l->status,
-             stp_time_compute(&layer, N_CALIBRATE,
-                              &l->compute_us[round % STP_ROUNDS_MOST], l->err));
+             stp_time_layer(&l->layer, STP_STREAM_MAIN, N_CALIBRATE,
+                            &l->compute_us[round % STP_ROUNDS_MOST], l->err));
     if (l->status == STP_OK)
         iterate_set_compute(l);
     for (size_t i = 0; i < n && l->status == STP_OK; i++) {
@@ -303,7 +291,6 @@ static unsigned iterate_count_in(double us, double each_us, unsigned min,
  * times of its rounds. */
 static double iterate_time_comm(struct loop *l)
 {
-    const struct stp_layer layer = iterate_layer(l);
     const unsigned rounds = l->plan->rounds;
     const unsigned n_recorded = rounds < MAX_FIT ? rounds : MAX_FIT;
     const unsigned n_fit = l->info.is_live ? LIVE_FIT : n_recorded;
@@ -314,8 +301,8 @@ static double iterate_time_comm(struct loop *l)
     for (unsigned i = 0; i < n && l->status == STP_OK; i++) {
         if (!l->info.is_live)
             STP_DEVICE_DO(l, begin_round, i * rounds / n, rounds, l->err);
-        STP_THEN(l->status,
-                 stp_time_collectives(&layer, N_CALIBRATE, &us[i], l->err));
+        STP_THEN(l->status, stp_time_layer(&l->layer, STP_STREAM_COMM,
+                                           N_CALIBRATE, &us[i], l->err));
     }
     if (!l->info.is_live)
         STP_DEVICE_DO(l, begin_round, 0, rounds, l->err);
@@ -328,7 +315,6 @@ static double iterate_time_comm(struct loop *l)
  * another time. */
 static void iterate_fit_compute(struct loop *l, double comm_us)
 {
-    const struct stp_layer layer = iterate_layer(l);
     double us = 0;
 
     for (int i = 0; i < MAX_FITS && l->status == STP_OK; i++) {
@@ -337,7 +323,8 @@ static void iterate_fit_compute(struct loop *l, double comm_us)
         if (!l->info.repeats_rounds)
             return;
         STP_DEVICE_DO(l, begin_round, 0, l->plan->rounds, l->err);
-        STP_THEN(l->status, stp_time_compute(&layer, N_CALIBRATE, &us, l->err));
+        STP_THEN(l->status, stp_time_layer(&l->layer, STP_STREAM_MAIN,
+                                           N_CALIBRATE, &us, l->err));
         if (fabs(us / l->work.compute_us - 1) < same_fit)
             return;
     }
@@ -359,10 +346,10 @@ static void iterate_choose_compute(struct loop *l)
     if (l->work.ratio > 0)
         iterate_fit_compute(l, comm_us);
     else {
-        const struct stp_layer layer = iterate_layer(l);
 
-        STP_THEN(l->status, stp_time_compute(&layer, N_CALIBRATE,
-                                             &l->work.compute_us, l->err));
+        STP_THEN(l->status,
+                 stp_time_layer(&l->layer, STP_STREAM_MAIN, N_CALIBRATE,
+                                &l->work.compute_us, l->err));
     }
     if (l->status != STP_OK)
         return;
@@ -422,9 +409,15 @@ static size_t iterate_list_products(const struct stp_device *device,
 static void iterate_measure_setting(struct loop *l)
 {
     const struct stp_iterate_plan *plan = l->plan;
+    const struct stp_traced_step *step = l->work.step;
     bool is_repeated = false;
     unsigned round, at;
 
+    l->layer = (struct stp_layer){
+        .device = l->device,
+        .work = &l->work,
+        .colls = step != NULL ? step->colls : l->colls,
+        .n_colls = step != NULL ? step->n_colls : l->n_colls};
     l->first_row = l->out->data.n_rows;
     l->first_sample = l->out->n_samples;
     l->n_turns = plan->rounds * plan->arms->n;

@@ -134,11 +134,13 @@ TEST(Calibrate, TimesWhatGpusDoAndNotItsLaunch)
         l.work.gemm = c.gemm;
         double us = 0;
 
-        ASSERT_EQ(STP_OK, stp_time_collectives(&l.layer, 50, &us, nullptr));
+        ASSERT_EQ(STP_OK,
+                  stp_time_layer(&l.layer, STP_STREAM_COMM, 50, &us, nullptr));
         EXPECT_NEAR(c.comm_us, us, c.error_us);
         device.n_elementwise = 0;
         device.pauses_after = c.pauses_after;
-        ASSERT_EQ(STP_OK, stp_time_compute(&l.layer, 50, &us, nullptr));
+        ASSERT_EQ(STP_OK,
+                  stp_time_layer(&l.layer, STP_STREAM_MAIN, 50, &us, nullptr));
         EXPECT_NEAR(c.gemm_us, us, c.error_us);
         EXPECT_EQ(c.ahead, device.n_elementwise > 0);
     }
