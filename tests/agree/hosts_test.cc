@@ -730,7 +730,7 @@ TEST(HostsWhoseComparisonIsStopped, StepAsideThoughItIsReady)
 
 // ---- several at once ----
 
-// Of other ids, sizes and jobs.
+// Ids, sizes and jobs tell them apart.
 TEST(Communicators, OnOneStoreDoNotMeet)
 {
     StoreThread store;
