@@ -255,7 +255,7 @@ static ncclResult_t plugin_profiler_init(void **context, int *mask, int rank,
     return ncclSuccess;
 }
 
-/* Those of a profiler's version, if it has it. */
+/* A profiler's events, if it has this version. */
 #define PROFILER_EVENTS(p)                                                     \
     ((p) != NULL                                                               \
          ? (struct plugin_events){(p)->startEvent, (p)->stopEvent,             \
