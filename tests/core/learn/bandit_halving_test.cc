@@ -61,56 +61,6 @@ TEST(Halving, SettlesWithTheArmThatMakesWindowsShorter)
         }
 }
 
-TEST(Halving, IntervalOfAWinnerIsThatOfItsBlocks)
-{
-    Trials job(Saves(kTreeLl128, 0), 0);
-    std::vector<double> gains;
-
-    while (job.State().best == 0) {
-        if (job.blocks.empty()) {
-            ASSERT_TRUE(job.Next());
-        }
-        if (ArmOf(job.bandit, job.blocks.front().trial.arm) == kTreeLl128) {
-            gains.push_back(gains.size() % 2 == 0 ? .06 : .04);
-            job.blocks.front().gain = gains.back();
-        }
-        job.Arrive(job.blocks.size() - 1);
-    }
-
-    const double n = static_cast<double>(gains.size());
-    double mean = 0, variance = 0;
-    for (double gain : gains)
-        mean += gain / n;
-    for (double gain : gains)
-        variance += (gain - mean) * (gain - mean) / (n - 1);
-    const double half = stp_t975(gains.size() - 1) * std::sqrt(variance / n);
-    EXPECT_NEAR(std::exp(mean), job.State().gain, 1e-9);
-    EXPECT_NEAR(std::exp(mean - half), job.State().gain_low, 1e-9);
-    EXPECT_NEAR(std::exp(mean + half), job.State().gain_high, 1e-9);
-}
-
-TEST(Halving, DropsMostArmsAfterOneBlock)
-{
-    Trials job(Saves(kTreeLl128, 50));
-
-    job.Settle();
-
-    EXPECT_EQ(1U, stp_bandit_get_arm(job.bandit.get(), 0, 3).n);
-    EXPECT_LE(job.State().n_calls, 80U * kWindow);
-}
-
-TEST(Halving, NeedNotWaitForTimes)
-{
-    Trials job(Saves(kTreeLl128, 50));
-
-    for (int i = 0; i < 3; i++)
-        EXPECT_TRUE(job.Next());
-    EXPECT_FALSE(job.Next()) << "each arm is on trial";
-    EXPECT_THAT(job.tried, ElementsAre(kRingSimple, kTreeLl128, kRingLl));
-    job.late = 2;
-    EXPECT_EQ(kTreeLl128, job.Settle());
-}
-
 TEST(Halving, PutsAWinnerInForceWhileOthersAreTried)
 {
     Trials job(
@@ -299,47 +249,6 @@ struct SetCase {
     bool is_dropped;
 };
 
-TEST(Halving, ConfirmsOrDropsTheSet)
-{
-    const SetCase cases[] = {
-        {"as its arm", 0, 8, 8, false},
-        {"worse than its arm, and faster", -40, 8, 8, false},
-        {"slower than NCCL's own choice", -60, 8, 8, true},
-        {"for longer", 0, 100, 100, false},
-        {"slower, for longer", -60, 100, 8, true},
-        {"never", -60, 0, 0, false},
-    };
-
-    for (const SetCase &c : cases) {
-        SCOPED_TRACE(c.name);
-        stp_bandit_rules rules = Halving();
-
-        rules.confirm_blocks = c.confirm_blocks;
-        Trials job(Saves(kTreeLl128, 50), .002, rules);
-        job.together = c.together_us;
-        job.Settle();
-        const stp_bandit_set_state set = job.Confirm();
-
-        EXPECT_EQ(c.n_blocks, set.n_blocks);
-        EXPECT_EQ(c.n_blocks, job.n_set_blocks);
-        EXPECT_EQ(c.n_blocks >= 8, set.is_confirmed);
-        EXPECT_EQ(c.is_dropped, set.is_dropped);
-        if (c.n_blocks > 0) {
-            EXPECT_NEAR(1000 / (950 - c.together_us), set.gain, .003);
-            EXPECT_GT(set.gain, set.gain_low);
-            EXPECT_LT(set.gain, set.gain_high);
-            EXPECT_LT(set.gain_high / set.gain_low, 1.01);
-        }
-        if (c.is_dropped) {
-            job.Next();
-            EXPECT_EQ(kOwn, job.Incumbent());
-            EXPECT_NE(set.number, stp_bandit_get_set(job.bandit.get()).number);
-            EXPECT_EQ(0U, stp_bandit_get_set(job.bandit.get()).n_blocks);
-            EXPECT_EQ(kOwn, job.Settle()) << "it does not return";
-        }
-    }
-}
-
 // As an evaluation or a checkpoint is, in a window of the set or of NCCL's own
 // choice.
 TEST(Halving, APauseOfTheJobIsNoGainOfTheSetNorItsLoss)
@@ -475,30 +384,6 @@ TEST(Halving, DoesNotCountBlocksOfASetThatIsNoMore)
 
 // ---- searches that go on ----
 
-TEST(Halving, GoesOnWhereNoiseHidAGainIfItIsTo)
-{
-    unsigned n_found = 0;
-
-    for (uint64_t seed = 1; seed <= 10; seed++)
-        for (bool persists : {false, true}) {
-            stp_bandit_rules rules = Halving();
-
-            rules.persists = persists;
-            Trials job(Saves(kTreeLl128, 8), .03, rules);
-            job.seed = seed;
-            for (int i = 0; i < 3000; i++) {
-                if (!job.Next())
-                    job.n_calls += kWindow;
-                job.Arrive(0);
-            }
-            if (persists)
-                EXPECT_EQ(kTreeLl128, job.Incumbent()) << seed;
-            else
-                n_found += job.Incumbent() == kTreeLl128;
-        }
-    EXPECT_LT(n_found, 10u);
-}
-
 // ---- what earlier runs know ----
 
 void Recall(Trials &job, const Arm &arm, uint32_t n, double gain)
@@ -557,69 +442,6 @@ TEST(Halving, RecallsNothingOfWhatNcclRulesOutOrIsTriedAlready)
 
 // ---- steps that change ----
 
-TEST(Halving, SearchesAnewForAStepThatIsAnotherOne)
-{
-    Trials job(Saves(kTreeLl128, 50));
-
-    AddKey(job.bandit, 1);
-    job.Next();
-    job.Arrive(0);
-    ASSERT_EQ(1U, job.Known());
-
-    SetWindow(job.bandit, {kWindow, 0}, 2 * kWindow);
-    EXPECT_EQ(1U, job.Known()) << "a window of two steps";
-    SetWindow(job.bandit, {kWindow, 1}, 2 * kWindow);
-    EXPECT_EQ(0U, job.Known());
-}
-
-TEST(Halving, TestsItsWinnerAtOnceWhenTheStepIsAnotherOne)
-{
-    Trials job(Saves(kTreeLl128, 50));
-    unsigned n;
-
-    job.Settle();
-    job.Confirm();
-    n = job.n_trials;
-    EXPECT_FALSE(job.Next());
-    SetWindow(job.bandit, {kWindow / 4}, kWindow);
-
-    EXPECT_EQ(kTreeLl128, job.Incumbent());
-    EXPECT_EQ(0U, stp_bandit_get_set(job.bandit.get()).n_blocks);
-    job.Confirm();
-    while (job.Next())
-        job.Arrive(0);
-    EXPECT_EQ(n + 1, job.n_trials);
-}
-
 // ---- re-tests ----
-
-TEST(Halving, BeginsAnewWhenTheWinnerIsSlower)
-{
-    Trials job(Saves(kTreeLl128, 50));
-
-    job.Settle();
-    job.saved = Saves(kRingSimple, 30);
-    for (int i = 0; i < 5000 && !(job.Incumbent() == kRingSimple); i++) {
-        job.Next();
-        job.Arrive(0);
-        job.n_calls++;
-    }
-
-    EXPECT_EQ(kRingSimple, job.Incumbent());
-}
-
-TEST(Halving, WithoutRetestsTriesNothingMore)
-{
-    stp_bandit_rules rules = Halving();
-
-    rules.retest_calls = 0;
-    Trials job(Saves(kTreeLl128, 50), .002, rules);
-
-    job.Settle();
-    job.Confirm();
-    job.n_calls += 1000000;
-    EXPECT_FALSE(job.Next());
-    EXPECT_FALSE(stp_bandit_awaits(job.bandit.get(), 0, job.n_calls));
-}
 
 } // namespace

@@ -131,41 +131,7 @@ TEST_F(Job, WithAPauseInEachStepHasWindowsOfWholeSteps)
     EXPECT_EQ(kTreeLl128, InForce());
 }
 
-TEST_F(Job, ThatVariesTooMuchKeepsNcclsOwnChoice)
-{
-    noise_ = .5;
-    Open();
-    Steps({0}, 60000, Saves(.5));
-
-    EXPECT_EQ(kOwn, InForce());
-    EXPECT_GT(Events(STP_LEARN_BOUND).back().gain_high, 1.01);
-    EXPECT_EQ(1u, Events(STP_LEARN_SETTLED).size());
-}
-
-TEST_F(Job, SettledTriesNothingButRetests)
-{
-    Open();
-    Steps({0}, 3000, Saves(5));
-    unsigned n = n_trials_;
-    Steps({0}, 30000, Saves(5));
-
-    EXPECT_FALSE(stp_learner_is_sampling(learner_.get()));
-    EXPECT_LE(n_trials_ - n, 5u);
-    EXPECT_EQ(kTreeLl128, InForce());
-}
-
 // ---- jobs that do not ----
-
-TEST_F(Job, WhoseCallsRepeatNothingTriesNothing)
-{
-    Open();
-    for (unsigned i = 0; i < 20000; i++)
-        Call(unsigned(stp_rng(7, i) % 5), Saves(5));
-
-    EXPECT_EQ(0u, n_trials_);
-    EXPECT_TRUE(Events(STP_LEARN_WINDOW).empty());
-    EXPECT_EQ(1u, Events(STP_LEARN_ALONE).size());
-}
 
 TEST_F(Job, FindsItsWindowAgainWhenItsStepsChange)
 {
@@ -229,32 +195,6 @@ TEST_F(Job, WithCallsOfNoKeyLearnsOfTheOthers)
     Steps({0, STP_BANDIT_KEYS}, 20000, Saves(5));
 
     EXPECT_EQ(kTreeLl128, InForce());
-}
-
-TEST_F(Job, AsksForTheTimesOfItsFirstCalls)
-{
-    unsigned n = 0;
-
-    think_every_ = 1 << 20; // nothing is decided
-    Open();
-    while (n < 1000 && stp_learner_is_sampling(learner_.get())) {
-        Call(0, Saves(5));
-        n++;
-    }
-
-    EXPECT_EQ(64u, n);
-}
-
-TEST_F(Job, WhoseFirstTrialsAreRefusedTriesThemLater)
-{
-    n_refusals_ = 8;
-    Open();
-    for (int i = 0; i < 20000; i++)
-        Call(0, Saves(5));
-
-    EXPECT_EQ(0u, n_refusals_);
-    EXPECT_EQ(kTreeLl128, InForce());
-    EXPECT_FALSE(Events(STP_LEARN_SETTLED).empty());
 }
 
 // ---- by an application's times ----
