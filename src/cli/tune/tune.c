@@ -83,10 +83,12 @@ static const struct stp_option job_table[] = {
          "Stop the job, too, once it is known that no other arms shorten it "
          "by more than this, such as 1%"},
     {"runs", 0, "N", stp_option_count, AT(runs), .min = 8, .max = 10000,
-     .help = "Then run it up to N times more, to compare NCCL alone with the "
-             "policy and with what cannot change while a process runs: staged "
-             "collectives (by FILE.stage, if that is there), more CTAs, no "
-             "NVLS; with few runs only the first of these"},
+     .help =
+         "Then run it up to N times more, to compare NCCL alone with the "
+         "policy and with what cannot change while a process runs: staged "
+         "collectives (by FILE.stage, if that is there), more CTAs, no "
+         "NVLS; with few runs only the first of these, and with --bits same "
+         "the policy alone, as the others may change the order of sums"},
     {"resume", 0, NULL, stp_option_flag, AT(resume),
      .help = "Add to what earlier runs of the job found out, which is beside "
              "the policy"},

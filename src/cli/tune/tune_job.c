@@ -21,8 +21,12 @@
 #include "report/learning/journal.h"
 #include "report/learning/ledgers.h"
 #include "report/policy_file.h"
+#include "store/clock.h"
 
-enum { MAX_WATCHED = 64 << 10 }; /* bytes of a journal, for its plan */
+enum {
+    MAX_WATCHED = 64 << 10, /* bytes of a journal, for its plan */
+    TOLD_START_MS = 2000,   /* before the first communicator, that are said */
+};
 
 /* While the job runs, and of it. */
 struct job_run {
@@ -37,6 +41,8 @@ struct job_run {
     char evidence[STP_CLI_PATH];    /* of earlier runs, beside the policy */
     bool is_of_rank_0;              /* this process writes what all find out */
     bool has_plan;                  /* said */
+    int64_t begin_ms;               /* by stp_now_ms() */
+    int64_t first_ms;               /* likewise, of the journal; 0: not yet */
     char learned[STP_CLI_PATH];     /* in it, as the plugin writes it */
     char backup[STP_POLICY_BACKUP]; /* of the policy that was there; or "" */
     bool is_ended;                  /* this process may end the job */
@@ -177,11 +183,15 @@ static bool job_goes_on(void *user)
 {
     struct job_run *run = user;
     struct stp_learning now;
+    struct stat st;
 
     if (run->is_ended)
         job_echo(run);
     if (!run->is_of_rank_0)
         return true;
+    if (run->first_ms == 0 && stat(run->journal, &st) == 0 &&
+        st.st_size > run->journal_from)
+        run->first_ms = stp_now_ms();
     job_tell_plan(run);
     if (!(run->job->until > 0))
         return true;
@@ -224,8 +234,10 @@ static int job_run(struct job_run *run)
         .user = run,
     };
     struct stp_error err;
-    enum stp_status status = stp_job_run(&job, &run->end, &err);
+    enum stp_status status;
 
+    run->begin_ms = stp_now_ms();
+    status = stp_job_run(&job, &run->end, &err);
     if (run->is_ended && !run->end.is_limited)
         job_echo(run);
     if (run->echo != NULL)
@@ -286,7 +298,14 @@ static const char *job_explain(const struct job_result *r)
 
 static void job_print_end(const struct job_run *run, FILE *fp)
 {
+    const int64_t start_ms = run->first_ms - run->begin_ms;
+
     fprintf(fp, "The job ran for %.1f s", run->end.wall_s);
+    if (start_ms >= TOLD_START_MS)
+        fprintf(fp,
+                ", of which %.0f s passed before its first communicator "
+                "(imports and the like)",
+                (double)start_ms / 1e3);
     if (run->end.is_limited)
         fprintf(fp, ", until %s ended it; what it printed is in %s.job.txt",
                 run->is_settled ? "--until" : "--for", run->job->output);
@@ -319,12 +338,14 @@ static enum stp_status job_print(const struct job_run *run,
     }
     job_print_end(run, stdout);
     putchar('\n');
-    status = stp_print_learned_keys(&r->last, NULL, stdout, err);
-    putchar('\n');
+    if (n > 0) /* the answer comes first */
+        printf("%zu rule%s won beyond doubt.  ", n, n == 1 ? "" : "s");
     stp_job_totals_write(&r->rules, "", stdout);
     if (n == 0)
         puts("No arm makes the step shorter beyond doubt: NCCL's own choice "
              "stays.");
+    status = stp_print_learned_keys(&r->last, NULL, stdout, err);
+    putchar('\n');
     printf("Wrote %s (%zu rule%s).\n", run->job->output, n, n == 1 ? "" : "s");
     if (n > 0)
         printf("Run the job with it:  steptune run --policy %s -- %s\n"
@@ -419,7 +440,7 @@ int stp_tune_job(const struct stp_tune_job *job)
     struct stp_lock lock;
     struct stp_error err;
     int exit_status;
-    bool is_there;
+    bool is_there, has_learned;
 
     run.is_of_rank_0 = job_is_of_rank_0(job->argv, &is_there);
     if (job->runs > 0 &&
@@ -449,6 +470,7 @@ int stp_tune_job(const struct stp_tune_job *job)
     }
     if (job->resume)
         unlink(run.evidence);
+    has_learned = exit_status == STP_EXIT_OK && result.rules.n > 0;
     stp_job_rules_free(&result.rules);
     stp_ledgers_free(&result.ledgers);
     stp_learning_free(&result.all);
@@ -457,6 +479,6 @@ int stp_tune_job(const struct stp_tune_job *job)
         stp_remove_temporary(run.folder);
     stp_lock_release(&lock);
     return job->runs > 0 && run.end.signal == 0
-               ? stp_tune_runs(job, exit_status == STP_EXIT_OK)
+               ? stp_tune_runs(job, has_learned)
                : exit_status;
 }

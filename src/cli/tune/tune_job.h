@@ -21,5 +21,6 @@ int stp_tune_job(const struct stp_tune_job *job);
 /* Runs the job up to 'runs' times more, as `steptune compare` does: NCCL alone,
  * and what cannot change within a process, staged collectives where there is a
  * policy of them beside the output, the policy if the job has just learned it,
- * and variables of NCCL.  Returns the exit status. */
+ * and variables of NCCL.  With same_bits the policy alone.  Returns the
+ * exit status. */
 int stp_tune_runs(const struct stp_tune_job *job, bool has_learned);

@@ -33,7 +33,7 @@ int stp_tune_runs(const struct stp_tune_job *job, bool has_learned)
         const bool is_policy = file == job->output;
 
         if ((file != NULL && access(file, R_OK) != 0) ||
-            (is_policy && !has_learned) || (file == NULL && job->same_bits) ||
+            (is_policy && !has_learned) || (!is_policy && job->same_bits) ||
             2 * MIN_ROUNDS * (n_arms + 1) > job->runs)
             continue;
         snprintf(lists[i], sizeof(lists[i]), "%s=%s,%s", choices[i].option,
@@ -41,6 +41,13 @@ int stp_tune_runs(const struct stp_tune_job *job, bool has_learned)
         words[n++] = lists[i];
         n_arms++;
     }
+    if (job->same_bits && !has_learned)
+        return stp_complain("--runs with --bits same compares the learned "
+                            "policy alone, and the job learned none");
+    if (job->same_bits)
+        stp_complain("--bits same: the learned policy alone is compared, as "
+                     "staging, more CTAs and no NVLS may change the order in "
+                     "which sums add");
     if (n_arms == 1)
         return stp_complain("--runs %u: no arm can be compared in %d rounds of "
                             "two runs each, expected %d or more",

@@ -117,10 +117,10 @@ static void bounds_print_time(double seconds, FILE *fp)
     if (!(seconds > 0 && seconds < longest_s))
         return;
     if (seconds < 100)
-        fprintf(fp, "; %g percent would take about %.0f s more", 100 * aimed,
-                ceil(seconds / 10) * 10);
+        fprintf(fp, "; %g percent at most would take about %.0f s more",
+                100 * aimed, ceil(seconds / 10) * 10);
     else
-        fprintf(fp, "; %g percent would take about %.0f minutes more",
+        fprintf(fp, "; %g percent at most would take about %.0f minutes more",
                 100 * aimed, ceil(seconds / 60));
 }
 
@@ -128,16 +128,17 @@ void stp_print_bounds(const struct stp_learning *learning, FILE *fp)
 {
     const double together = stp_bounds_of_all(learning);
     const char *also = "";
-    size_t n_small = 0, n_tried = 0;
+    size_t n_small = 0, n_tried = 0, n_left = 0;
     double share = 0, most = 0;
 
     for (size_t i = 0; i < learning->n; i++) {
         const struct stp_learning_key *key = &learning->keys[i];
 
         if (bounds_has_won(key)) {
-            also = "Beside that, no";
+            also = "Beside what won, no";
             continue;
         }
+        n_left++;
         if (stp_bounds_is_small(key)) {
             n_small++;
             share += key->busy;
@@ -158,12 +159,12 @@ void stp_print_bounds(const struct stp_learning *learning, FILE *fp)
                 "more than %.1f percent (95 percent).\n",
                 also[0] != '\0' ? also : "No", n_tried,
                 stp_bounds_percent(most));
-    if (!isfinite(together))
+    if (!isfinite(together) || n_left == 0)
         return;
     fprintf(fp,
-            "All kinds of message together can shorten it by %.1f percent "
+            "All %skinds of message together can shorten it by %.1f percent "
             "at most",
-            stp_bounds_percent(together));
+            also[0] != '\0' ? "other " : "", stp_bounds_percent(together));
     if (n_tried > 0 && together > aimed)
         bounds_print_time(learning->trials_us / 1e6 *
                               (together * together / aimed / aimed - 1),

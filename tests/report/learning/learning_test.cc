@@ -143,7 +143,8 @@ TEST(Learning, BoundsWhatCanBeWon)
                   "No arm of the 3 that were tried makes the job shorter by "
                   "more than 2.0 percent (95 percent).\n"
                   "All kinds of message together can shorten it by 2.1 percent "
-                  "at most; 1 percent would take about 4 minutes more.\n"));
+                  "at most; 1 percent at most would take about 4 minutes "
+                  "more.\n"));
     EXPECT_THAT(
         Table(Learning(Step(36000) + Busy(1800) + at_once)),
         HasSubstr("The host seems to bound the job: the GPU began 97 percent"));
