@@ -1,25 +1,16 @@
-/* bandit.c - what to try next */
+/* bandit.c - arms and keys as callers see them, and EPSILON */
 #include "core/learn/bandit.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/learn/bandit_decide.h"
+#include "core/learn/bandit_search.h"
 #include "core/learn/proposal.h"
 #include "core/rng.h"
 #include "core/stats.h"
 #include "nccl_tuner_abi.h"
 
-enum { N_RETEST = 4 }; /* blocks of a re-test */
-
-static const double ratio_min = 1.1; /* limits of a ratio that the cost table */
-static const double ratio_max = 2.5; /* predicts */
-
-/* Trials of the set lose the gain of all incumbents while NCCL's own choice
- * takes its turns, so they get only a share of the budget. */
-static const double set_budget = 0.2;
-static const double z_drop = 2;
 static const double z_bound = 2; /* 95 percent */
 
 /* ---- strategies ---- */
@@ -109,7 +100,6 @@ enum stp_status stp_bandit_open(const struct stp_bandit_rules *rules,
     if (bandit == NULL)
         return stp_nomem(err);
     bandit->rules = *rules;
-    bandit->active = STP_BANDIT_KEYS;
     *bandit_ret = bandit;
     return STP_OK;
 }
@@ -332,253 +322,6 @@ static void epsilon_verdict(const struct stp_bandit_slot *slot,
     state->gain_high = state->gain * exp(half);
 }
 
-/* ---- HALVING: the set of incumbents, against NCCL's own choice ---- */
-
-/* The standard error of the gain of two blocks or more. */
-static double set_error(const struct stp_bandit_set *set)
-{
-    return sqrt(set->gain.ss / (set->gain.n - 1) / set->gain.n);
-}
-
-static bool set_is_empty(const struct stp_bandit *b)
-{
-    for (unsigned i = 0; i < b->n_keys; i++)
-        if (b->keys[i] != NULL && b->keys[i]->share > 0 &&
-            b->keys[i]->incumbent != 0)
-            return false;
-    return true;
-}
-
-/* Whether a trial of the set is wanted, beside the blocks of it under way. */
-static bool set_wants(struct stp_bandit *b,
-                      const struct stp_bandit_clock *clock,
-                      struct stp_bandit_want *want_ret)
-{
-    const struct stp_bandit_slot *searched =
-        b->active < b->n_keys ? b->keys[b->active] : NULL;
-    struct stp_bandit_set *set = &b->set;
-    double gain = 0, n_windows;
-    unsigned n_calls;
-
-    if (set->gain.n + set->n_pending >= b->rules.confirm_blocks ||
-        set->is_dropped || set_is_empty(b) || !(clock->call_us > 0))
-        return false;
-    /* A search under way would change the set. */
-    if (searched != NULL && searched->share > 0 &&
-        (!searched->is_settled || searched->is_retesting))
-        return false;
-
-    /* Without blocks the set's expected gain is the sum of its incumbents'
-     * gains. */
-    if (set->gain.n > 0)
-        gain = set->gain.mean;
-    else
-        for (unsigned i = 0; i < b->n_keys; i++)
-            if (b->keys[i] != NULL && b->keys[i]->share > 0)
-                gain += b->keys[i]->incumbent_gain;
-
-    /* The set's window has whole windows of the search, and lasts confirm_us or
-     * longer. */
-    n_windows = ceil(b->rules.confirm_us / (b->window * clock->call_us));
-    n_calls = b->window * (unsigned)fmin(fmax(n_windows, 1),
-                                         (double)(STP_CONFIRM_MAX / b->window));
-    set->block_us = 4 * n_calls * clock->call_us * fmax(exp(gain) - 1, 0);
-    if (fmax(b->lost, 0) + b->pending + set->block_us >
-        set_budget * b->rules.budget * (double)clock->n_calls * clock->call_us)
-        return false;
-    *want_ret = (struct stp_bandit_want){
-        .key = STP_BANDIT_SET, .n_blocks = 1, .n_calls = n_calls};
-    return true;
-}
-
-/* Begins a new comparison, as the set or the step has changed. */
-static void set_renew(struct stp_bandit *bandit)
-{
-    bandit->set.number++;
-    bandit->set.is_dropped = false;
-    bandit->set.gain = (struct stp_bandit_try){0};
-}
-
-static void set_take_block(struct stp_bandit *b, const struct stp_block *block)
-{
-    struct stp_bandit_set *set = &b->set;
-    /* of each window that counts, and one before it */
-    const double lost = 2 * stp_bandit_block_loss(b, block);
-    /* Blocks under way may differ in their expected losses; only the sum is
-     * exact. */
-    double us = set->n_pending > 0 ? set->pending_us / set->n_pending : 0;
-
-    set->n_pending -= set->n_pending > 0;
-    set->pending_us -= us;
-    b->pending -= us;
-    if (!block->is_complete || block->trial.base != set->number)
-        return;
-    b->lost += lost;
-    stp_bandit_add_gain(b, &set->gain, -block->gain);
-    if (set->gain.n < STP_CONFIRM_LEAST || set->is_dropped ||
-        set->gain.mean >= -z_drop * set_error(set))
-        return;
-    set->is_dropped = true;
-    stp_bandit_drop_newest(b);
-}
-
-struct stp_bandit_set_state stp_bandit_get_set(const struct stp_bandit *bandit)
-{
-    const struct stp_bandit_set *set = &bandit->set;
-    struct stp_bandit_set_state state = {.number = set->number,
-                                         .n_blocks = set->gain.n,
-                                         .is_dropped = set->is_dropped,
-                                         .gain = exp(set->gain.mean),
-                                         .gain_low = 0,
-                                         .gain_high = INFINITY};
-    double half;
-
-    state.is_confirmed = set->gain.n >= STP_CONFIRM_LEAST;
-    if (set->gain.n < 2)
-        return state;
-    half = stp_t975(set->gain.n - 1) * set_error(set);
-    state.gain_low = exp(set->gain.mean - half);
-    state.gain_high = exp(set->gain.mean + half);
-    return state;
-}
-
-/* ---- HALVING: the search of a key ---- */
-
-static bool search_may_retest(const struct stp_bandit *b,
-                              const struct stp_bandit_slot *slot,
-                              uint64_t n_calls)
-{
-    return b->rules.retest_calls != 0 && slot->incumbent != slot->runner_up &&
-           !slot->arms[slot->runner_up].is_banned && n_calls >= slot->retest_at;
-}
-
-/* No arm of the key can gain what counts. */
-static bool search_is_hopeless(const struct stp_bandit *b,
-                               const struct stp_bandit_slot *slot)
-{
-    return slot->is_timed && slot->incumbent == 0 &&
-           -log1p(-slot->busy) <= log1p(b->rules.min_gain);
-}
-
-/* The time of a window that the key takes, for the order of searches: measured,
- * or by NCCL's cost table. */
-static double search_weigh(const struct stp_bandit_slot *slot)
-{
-    return slot->is_timed ? slot->busy : slot->share * slot->own_us;
-}
-
-static bool search_is_open(const struct stp_bandit *b,
-                           const struct stp_bandit_slot *slot, uint64_t n_calls)
-{
-    return slot != NULL && slot->share != 0 && !search_is_hopeless(b, slot) &&
-           (!slot->is_settled || slot->is_retesting ||
-            search_may_retest(b, slot, n_calls));
-}
-
-/* The arm of a key's next trial; the incumbent if there is none now. */
-static unsigned search_next_arm(const struct stp_bandit *b,
-                                const struct stp_bandit_slot *slot,
-                                uint64_t n_calls)
-{
-    unsigned next = slot->incumbent;
-
-    if (slot->is_settled)
-        return search_may_retest(b, slot, n_calls) &&
-                       !slot->arms[slot->runner_up].is_pending
-                   ? slot->runner_up
-                   : slot->incumbent;
-    for (unsigned i = 1; i < slot->n_arms; i++)
-        if (stp_bandit_is_left(slot, i) && !slot->arms[i].is_pending &&
-            (next == slot->incumbent || slot->arms[i].n < slot->arms[next].n))
-            next = i;
-    return next;
-}
-
-static bool search_want_trial(struct stp_bandit *b,
-                              const struct stp_bandit_clock *clock,
-                              struct stp_bandit_want *want_ret)
-{
-    struct stp_bandit_slot *slot;
-    struct stp_bandit_try *arm;
-    unsigned next, n_blocks;
-    double loss;
-
-    if (b->active == STP_BANDIT_KEYS)
-        return false;
-    slot = b->keys[b->active];
-    next = search_next_arm(b, slot, clock->n_calls);
-    if (next == slot->incumbent)
-        return false;
-    arm = &slot->arms[next];
-
-    /* One block decides about most arms. */
-    n_blocks = slot->is_settled             ? N_RETEST
-               : arm->n == 0                ? 1
-               : arm->n < STP_BLOCKS_TO_WIN ? 4
-                                            : STP_TRIAL_BLOCKS;
-
-    /* The expected loss of a block comes from NCCL's cost table until the arm
-     * has been measured. */
-    loss = slot->share * slot->own_us *
-           (fmin(fmax(arm->ratio, ratio_min), ratio_max) - 1);
-    if (arm->n > 0 || slot->own_us == 0 || next == 0)
-        loss = b->window * clock->call_us * fmax(exp(-arm->mean) - 1, 0);
-    arm->pending_us = 2 * loss;
-    if (fmax(b->lost, 0) + b->pending + n_blocks * arm->pending_us >
-        b->rules.budget * (double)clock->n_calls * clock->call_us)
-        return false;
-    *want_ret = (struct stp_bandit_want){
-        .key = b->active, .arm = next, .n_blocks = n_blocks};
-    return true;
-}
-
-/* Chooses the key to search: the same as before until it has settled, then that
- * with the most time. */
-static void search_choose_key(struct stp_bandit *b, uint64_t n_calls)
-{
-    const unsigned before = b->active;
-    unsigned best = STP_BANDIT_KEYS;
-
-    for (unsigned i = 0; i < b->n_keys; i++) {
-        const struct stp_bandit_slot *slot = b->keys[i];
-
-        if (!search_is_open(b, slot, n_calls))
-            continue;
-        if (best == STP_BANDIT_KEYS || i == before ||
-            search_weigh(slot) > search_weigh(b->keys[best]))
-            best = i;
-        if (i == before)
-            break;
-    }
-    b->active = best;
-
-    /* A key without arms settles at once, and so does one of which earlier runs
-     * know enough. */
-    if (best != STP_BANDIT_KEYS && !b->keys[best]->is_settled &&
-        (best != before || !stp_bandit_any_left(b->keys[best])))
-        stp_bandit_judge(b, b->keys[best], n_calls);
-}
-
-static bool search_want(struct stp_bandit *b,
-                        const struct stp_bandit_clock *clock,
-                        struct stp_bandit_want *want_ret)
-{
-    search_choose_key(b, clock->n_calls);
-    if (b->active == STP_BANDIT_KEYS && b->rules.persists &&
-        (b->set.gain.n >= (unsigned)STP_CONFIRM_LEAST << b->n_reopened ||
-         b->set.is_dropped || set_is_empty(b)))
-        stp_bandit_reopen(b);
-    for (unsigned i = 0; i < b->n_keys; i++)
-        if (b->keys[i] != NULL &&
-            b->keys[i]->running != b->keys[i]->incumbent) {
-            *want_ret = (struct stp_bandit_want){.key = i,
-                                                 .arm = b->keys[i]->incumbent};
-            return true;
-        }
-    return search_want_trial(b, clock, want_ret) ||
-           set_wants(b, clock, want_ret);
-}
-
 /* ---- while the job runs ---- */
 
 void stp_bandit_set_busy(struct stp_bandit *bandit, unsigned key, double share)
@@ -622,7 +365,7 @@ void stp_bandit_set_window(struct stp_bandit *bandit,
         slot->retest_at = 0;
         slot->retest_wait = bandit->rules.retest_calls;
     }
-    set_renew(bandit);
+    stp_bandit_renew_set(bandit);
 }
 
 bool stp_bandit_wants(struct stp_bandit *bandit,
@@ -631,7 +374,7 @@ bool stp_bandit_wants(struct stp_bandit *bandit,
 {
     return bandit->rules.strategy == STP_STRATEGY_EPSILON
                ? epsilon_want(bandit, clock->n_calls, want_ret)
-               : search_want(bandit, clock, want_ret);
+               : stp_bandit_search(bandit, clock, want_ret);
 }
 
 bool stp_bandit_awaits(const struct stp_bandit *bandit, unsigned key,
@@ -641,7 +384,22 @@ bool stp_bandit_awaits(const struct stp_bandit *bandit, unsigned key,
 
     if (slot != NULL && bandit->rules.strategy == STP_STRATEGY_EPSILON)
         return !slot->was_settled || bandit->rules.epsilon > 0;
-    return search_is_open(bandit, slot, n_calls);
+    return stp_bandit_is_open(bandit, slot, n_calls);
+}
+
+static void bandit_begin_trial(struct stp_bandit *bandit,
+                               struct stp_bandit_slot *slot, unsigned next,
+                               unsigned n_blocks)
+{
+    struct stp_bandit_try *arm = &slot->arms[next];
+
+    if (slot->is_settled && !slot->is_retesting) {
+        slot->is_retesting = true;
+        stp_bandit_set_gains(arm, 0, 0, 0);
+    }
+    arm->is_pending = true;
+    slot->last_tried = next;
+    bandit->pending += n_blocks * arm->pending_us;
 }
 
 void stp_bandit_began(struct stp_bandit *bandit,
@@ -650,7 +408,6 @@ void stp_bandit_began(struct stp_bandit *bandit,
     struct stp_bandit_slot *slot =
         bandit_slot_with(bandit, want->key, want->arm);
     const bool is_halving = bandit->rules.strategy == STP_STRATEGY_HALVING;
-    struct stp_bandit_try *arm;
 
     if (want->key == STP_BANDIT_SET) {
         bandit->set.n_pending += want->n_blocks;
@@ -662,20 +419,17 @@ void stp_bandit_began(struct stp_bandit *bandit,
         return;
     if (!is_halving || want->n_blocks == 0) {
         if (is_halving && slot->running != want->arm)
-            set_renew(bandit);
+            stp_bandit_renew_set(bandit);
         if (is_halving)
             slot->running = want->arm;
         else
             epsilon_begin(slot, want->arm, want->call);
         return;
     }
-    arm = &slot->arms[want->arm];
-    if (slot->is_settled && !slot->is_retesting) {
-        slot->is_retesting = true;
-        stp_bandit_set_gains(arm, 0, 0, 0);
-    }
-    arm->is_pending = true;
-    bandit->pending += want->n_blocks * arm->pending_us;
+    bandit_begin_trial(bandit, slot, want->arm, want->n_blocks);
+    for (unsigned m = 0; m < want->n_mates; m++)
+        bandit_begin_trial(bandit, bandit->keys[want->mates[m].key],
+                           want->mates[m].arm, want->n_blocks);
 }
 
 void stp_bandit_reward(struct stp_bandit *bandit, unsigned key, unsigned arm,
@@ -707,7 +461,7 @@ void stp_bandit_block(struct stp_bandit *bandit, const struct stp_block *block,
     struct stp_bandit_try *arm;
 
     if (trial->key == STP_BANDIT_SET)
-        set_take_block(bandit, block);
+        stp_bandit_take_set_block(bandit, block);
     if (slot == NULL)
         return;
     arm = &slot->arms[trial->arm];
@@ -715,10 +469,14 @@ void stp_bandit_block(struct stp_bandit *bandit, const struct stp_block *block,
         bandit->pending -= arm->pending_us;
     if (block->is_last)
         arm->is_pending = false;
+    if (block->is_last && !block->is_complete) /* it may never have begun */
+        slot->last_tried = 0;
     if (block->is_complete && trial->base == slot->incumbent) {
         if (!slot->was_settled)
             slot->n_calls += STP_BLOCK_WINDOWS * (uint64_t)trial->n_calls;
-        bandit->lost += stp_bandit_block_loss(bandit, block);
+        bandit->lost +=
+            fmin(stp_bandit_block_loss(bandit, block),
+                 slot->is_timed ? 2 * slot->busy * block->own_us : INFINITY);
         stp_bandit_add_spreads(bandit, block);
         if (!stp_bandit_is_disturbed(bandit, block))
             stp_bandit_add_gain(bandit, arm, block->gain);
@@ -842,7 +600,7 @@ struct stp_bandit_key_state stp_bandit_get_key(const struct stp_bandit *bandit,
         bandit->rules.n_passes > 0)
         return state;
     state.best = slot->incumbent;
-    state.is_settled = slot->is_settled || search_is_hopeless(bandit, slot);
+    state.is_settled = slot->is_settled || stp_bandit_is_hopeless(bandit, slot);
     if (slot->incumbent != 0 && slot->incumbent_n >= 2) {
         double half =
             stp_t975(slot->incumbent_n - 1) * sqrt(slot->incumbent_var);

@@ -10,7 +10,7 @@
  * times that an application wrote, of which less is better.
  *
  * bandit_gains.c has what was measured, bandit_decide.c which arms are left and
- * which one wins (stp_bandit_judge()), bandit.c what to try next.
+ * which one wins (stp_bandit_judge()), bandit_search.c what to try next.
  *
  * Pure: no clock, no environment, no I/O.  One thread at a time. */
 #pragma once
@@ -31,16 +31,19 @@ enum {
 
 /* The values of STEPTUNE_STRATEGY.
  *
- * HALVING tries the arms of a key in turn, in blocks of windows between which
- * it need not wait for times.  An arm's gain is the mean logarithm of its
- * blocks'; their noise is known from windows of one arm in one block.  An arm
- * is out when by 2 standard errors it is slower than another, or does not gain
- * min_gain; a block in which two windows of one arm differ by more than 5
- * standard deviations was disturbed and does not count, nor does one whose gain
- * is as far from the median of the arm's last 8.  An arm wins when no
- * other is left and its gain is 3 standard errors above min_gain: 95 percent
- * each of 20 arms.  Then channel counts, a half, a quarter and all, are arms
- * like the winner, except the count it has anyway.
+ * HALVING tries the arms of all keys, in blocks of windows between which it
+ * need not wait for times: each in a block of its own, then several keys in the
+ * same windows, in patterns that tell their gains apart (trial.h).  An arm's
+ * gain is the mean logarithm of its blocks'; their noise is known from windows
+ * of one arm in one block.  An arm is out when by 2 standard errors it is
+ * slower than another, or does not gain min_gain; a block in which two windows
+ * of one arm differ by more than 5 standard deviations was disturbed and does
+ * not count, nor does one whose gain is as far from the median of the arm's
+ * last 8, or of up to 3 from that nearest to none; nor decides a single one by
+ * more than the time that its key takes. An arm wins when no other is left and
+ * its gain is 3 standard errors above min_gain: 95 percent each of 20 arms.
+ * Then channel counts, a half, all, and of a half a quarter, are arms like
+ * the winner, except the count it has anyway.
  *
  * Incumbents won in short windows, while other keys ran other arms. So the set
  * of all incumbents is compared with NCCL's own choice for all keys, in blocks
@@ -150,6 +153,12 @@ struct stp_bandit_want {
                           incumbent; 0: it stays */
     unsigned n_calls;  /* of a window of a trial of the set */
     uint64_t call;     /* EPSILON: with which the arm begins */
+    unsigned n_mates;  /* of a trial of STP_TRIAL_BLOCKS: further keys that try
+                          an arm in the same windows */
+    struct {
+        unsigned key;
+        unsigned arm;
+    } mates[STP_TRIAL_MATES - 1];
 };
 
 /* A job's calls so far, and their pace. */
@@ -158,10 +167,10 @@ struct stp_bandit_clock {
     double call_us;   /* mean time from call to call under the incumbents */
 };
 
-/* Whether a trial or another incumbent is wanted. HALVING searches one key at a
- * time, first the one with the most time in collectives; a trial may follow
- * before the results of earlier trials have arrived. Deterministic: depends on
- * the calls of these functions and on the seed. */
+/* Whether a trial or another incumbent is wanted. HALVING tries first the key
+ * with the most time in collectives; a trial may follow before the results of
+ * earlier trials have arrived. Deterministic: depends on the calls of these
+ * functions and on the seed. */
 bool stp_bandit_wants(struct stp_bandit *bandit,
                       const struct stp_bandit_clock *clock,
                       struct stp_bandit_want *want_ret);

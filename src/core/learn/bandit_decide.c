@@ -169,16 +169,21 @@ bool stp_bandit_make_arms(const struct stp_bandit_rules *rules,
 
 void stp_bandit_add_channels(struct stp_bandit_slot *slot)
 {
-    struct stp_bandit_arm arm =
-        slot->incumbent == 0 ? slot->own : slot->arms[slot->incumbent].arm;
-    unsigned n_has = slot->arms[slot->incumbent].own_channels;
+    const struct stp_bandit_try won = slot->arms[slot->incumbent];
+    struct stp_bandit_arm arm = slot->incumbent == 0 ? slot->own : won.arm;
+    const unsigned n_has =
+        arm.n_channels != 0 ? arm.n_channels : won.own_channels;
 
-    if (arm.algo < 0 || arm.n_channels != 0)
+    if (arm.algo < 0 || (arm.n_channels != 0 && won.stage == STP_STAGE_PAIRS))
         return;
     for (size_t i = 0; i < sizeof(quarters) / sizeof(quarters[0]); i++) {
         unsigned n = slot->max_channels * quarters[i] / 4;
 
-        if (n == 0 || n > STP_MAX_CHANNELS || n == n_has)
+        /* all: a pair most likely has NCCL's own count */
+        if (n == 0 || n > STP_MAX_CHANNELS || n == n_has ||
+            (quarters[i] == 4 && slot->incumbent != 0 &&
+             (n_has == 0 || won.arm.n_channels != 0)) ||
+            (quarters[i] == 1 && n_has != slot->max_channels / 2))
             continue;
         arm.n_channels = (uint8_t)n;
         if (stp_bandit_index(slot, &arm) < 0)
@@ -210,6 +215,12 @@ bool stp_bandit_any_left(const struct stp_bandit_slot *slot)
     return false;
 }
 
+bool stp_bandit_is_odd(const struct stp_bandit_slot *slot, unsigned arm)
+{
+    return slot->arms[arm].n == 1 && slot->is_timed &&
+           fabs(slot->arms[arm].mean) > slot->busy;
+}
+
 /* The fastest arm left that was tried; 0 if there is none. */
 static unsigned decide_find_leader(const struct stp_bandit_slot *slot)
 {
@@ -217,6 +228,7 @@ static unsigned decide_find_leader(const struct stp_bandit_slot *slot)
 
     for (unsigned i = 1; i < slot->n_arms; i++)
         if (stp_bandit_is_left(slot, i) && slot->arms[i].n > 0 &&
+            !stp_bandit_is_odd(slot, i) &&
             (leader == 0 || slot->arms[i].mean > slot->arms[leader].mean))
             leader = i;
     return leader;
@@ -257,7 +269,8 @@ static void decide_eliminate(const struct stp_bandit *b,
     for (unsigned i = 1; i < slot->n_arms; i++) {
         struct stp_bandit_try *arm = &slot->arms[i];
 
-        if (arm->n == 0 || !stp_bandit_is_left(slot, i))
+        if (arm->n == 0 || !stp_bandit_is_left(slot, i) ||
+            stp_bandit_is_odd(slot, i))
             continue;
         arm->is_spent = arm->n >= decide_get_patience(slot) &&
                         (i != leader || !decide_is_better(b, arm, z_hope));
@@ -304,7 +317,7 @@ void stp_bandit_judge(struct stp_bandit *bandit, struct stp_bandit_slot *slot,
     }
     if (stp_bandit_any_left(slot))
         return;
-    if (slot->stage == STP_STAGE_PAIRS && bandit->rules.n_arms == 0) {
+    if (bandit->rules.n_arms == 0) {
         slot->stage = STP_STAGE_CHANNELS;
         stp_bandit_add_channels(slot);
         if (stp_bandit_any_left(slot))

@@ -18,7 +18,8 @@ struct stp_bandit_try *stp_bandit_add_arm(struct stp_bandit_slot *slot,
                                           const struct stp_bandit_arm *arm,
                                           enum stp_stage stage, double ratio);
 
-/* Adds the channel counts of the pair that 'incumbent' has. */
+/* Adds the channel counts of the pair that the incumbent has: a half, all, and
+ * of one that has a half a quarter. */
 void stp_bandit_add_channels(struct stp_bandit_slot *slot);
 
 int stp_bandit_index(const struct stp_bandit_slot *slot,
@@ -30,6 +31,10 @@ int stp_bandit_index(const struct stp_bandit_slot *slot,
  * is. */
 bool stp_bandit_is_left(const struct stp_bandit_slot *slot, unsigned arm);
 bool stp_bandit_any_left(const struct stp_bandit_slot *slot);
+
+/* Whether an arm's only block differs by more than all the time that the key
+ * takes: stalls may have hit both windows alike. */
+bool stp_bandit_is_odd(const struct stp_bandit_slot *slot, unsigned arm);
 
 /* The arm that is left and has won over the incumbent beyond doubt; 0: none. */
 unsigned stp_bandit_find_winner(const struct stp_bandit *bandit,

@@ -80,15 +80,19 @@ void stp_bandit_add_value(struct stp_bandit_try *arm, double value)
 }
 
 /* A stall that hits both windows of an arm alike shows in the gain alone; so
- * does one that came before the noise was known. */
+ * does one that came before the noise was known.  Of few gains, that nearest to
+ * none is no stall's. */
 static bool gains_is_far(const struct stp_bandit *bandit,
                          const struct stp_bandit_try *arm, double gain)
 {
-    double sizes[STP_LAST_GAINS], noise;
+    double sizes[STP_LAST_GAINS], noise, nearest = gain;
     struct stp_summary last;
 
+    for (unsigned i = 0; i < arm->n_last; i++)
+        if (fabs(arm->last[i]) < fabs(nearest))
+            nearest = arm->last[i];
     if (arm->n_last < N_MEDIAN)
-        return false;
+        return fabs(gain - nearest) > disturbed * bandit->noise;
     memcpy(sizes, arm->last, sizeof(sizes));
     stp_summarise(sizes, arm->n_last, &last);
     for (unsigned i = 0; i < arm->n_last; i++)

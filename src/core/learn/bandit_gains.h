@@ -64,6 +64,7 @@ struct stp_bandit_slot {
     unsigned incumbent;
     unsigned promoted; /* number of its promotion, over all keys */
     unsigned runner_up;
+    unsigned last_tried; /* the arm of the last trial; 0: none */
     uint8_t stage;
     uint64_t retest_at;   /* calls of the communicator */
     uint64_t retest_wait; /* calls between re-tests; doubles when one finds
@@ -99,7 +100,6 @@ struct stp_bandit {
     uint64_t n_draws;  /* likewise */
     double lost;       /* by trials of all keys */
     double pending;    /* what those without times are expected to lose */
-    unsigned active;   /* the key being searched; STP_BANDIT_KEYS: none */
     unsigned window;   /* calls of a window */
     struct stp_bandit_set set;
     unsigned n_promoted;

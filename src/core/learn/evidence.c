@@ -4,6 +4,7 @@
 
 #include "core/csv.h"
 #include "core/names.h"
+#include "core/room.h"
 
 /* A row as it is read. */
 struct row {
@@ -47,16 +48,8 @@ static void *evidence_begin_row(void *user, unsigned line)
 {
     struct reading *r = user;
 
-    if (r->list.n == r->room) {
-        size_t room = r->room * 2 + 16;
-        struct stp_evidence *more =
-            realloc(r->list.all, room * sizeof(*r->list.all));
-
-        if (more == NULL)
-            return NULL;
-        r->list.all = more;
-        r->room = room;
-    }
+    if (!STP_ROOM(r->list.all, r->list.n, r->room))
+        return NULL;
     r->row = (struct row){0};
     return &r->row;
 }

@@ -63,41 +63,25 @@ struct stp_learner {
     bool is_alone; /* reported so */
     bool is_ended; /* the schedule is, and what it tells was not reported */
 
-    unsigned set_reported;        /* the last report of a set; 0: none was */
-    struct stp_proposal proposed; /* last */
-    bool is_waiting;              /* until that is taken, or refused */
-    bool needs_window;            /* one was refused */
-    bool is_settled;              /* as proposed last: epochs are long */
+    unsigned set_reported;         /* the last report of a set; 0: none was */
+    struct stp_proposal proposed;  /* last */
+    struct stp_bandit_want wanted; /* likewise, if it is a trial */
+    bool is_waiting;               /* until that is taken, or refused */
+    bool needs_window;             /* one was refused */
+    bool is_settled;               /* as proposed last: epochs are long */
     struct learner_key keys[STP_BANDIT_KEYS];
 };
 
 /* ---- names ---- */
 
-static const char *const objectives[STP_N_LEARN_OBJECTIVES] = {
-    [STP_LEARN_AUTO] = "auto",
-    [STP_LEARN_GPU] = "gpu",
-    [STP_LEARN_FILE] = "file",
-};
+static const char *const objectives[STP_N_LEARN_OBJECTIVES] = {"auto", "gpu",
+                                                               "file"};
 
+/* in the order of enum stp_learn_kind */
 static const char *const kinds[STP_N_LEARN_KINDS] = {
-    [STP_LEARN_MESSAGE] = "message",
-    [STP_LEARN_WINDOW] = "window",
-    [STP_LEARN_TRIAL] = "trial",
-    [STP_LEARN_BLOCK] = "block",
-    [STP_LEARN_INCUMBENT] = "incumbent",
-    [STP_LEARN_REWARD] = "reward",
-    [STP_LEARN_SETTLED] = "settled",
-    [STP_LEARN_ALONE] = "alone",
-    [STP_LEARN_SET] = "set",
-    [STP_LEARN_CONFIRMED] = "confirmed",
-    [STP_LEARN_DROPPED] = "dropped",
-    [STP_LEARN_STEP] = "step",
-    [STP_LEARN_BUSY] = "busy",
-    [STP_LEARN_HOST] = "host",
-    [STP_LEARN_BOUND] = "bound",
-    [STP_LEARN_PLAN] = "plan",
-    [STP_LEARN_GRAPHS] = "graphs",
-};
+    "message", "window", "trial", "block",     "incumbent", "reward",
+    "settled", "alone",  "set",   "confirmed", "dropped",   "step",
+    "busy",    "host",   "bound", "plan",      "graphs"};
 
 const char *stp_learn_objective_name(enum stp_learn_objective objective)
 {
@@ -173,21 +157,24 @@ static uint64_t learner_calls(const struct stp_learner *l)
     return l->history != NULL ? stp_history_calls(l->history) : 0;
 }
 
-static void learner_report(const struct stp_learner *l,
-                           struct stp_learn_event event)
+/* Key -1: of no key. */
+static void learner_report_gain(const struct stp_learner *l,
+                                enum stp_learn_kind kind, int key, unsigned arm,
+                                double value, double gain, double low,
+                                double high)
 {
-    event.call = learner_calls(l);
+    const struct stp_learn_event event = {
+        kind, learner_calls(l), key, arm, value, gain, low, high};
+
     if (l->sink != NULL)
         l->sink(l->user, &event);
 }
 
-static void learner_report_arm(const struct stp_learner *l,
-                               enum stp_learn_kind kind, unsigned key,
-                               unsigned arm, double value)
+static void learner_report(const struct stp_learner *l,
+                           enum stp_learn_kind kind, int key, unsigned arm,
+                           double value)
 {
-    learner_report(
-        l, (struct stp_learn_event){
-               .kind = kind, .key = (int)key, .arm = arm, .value = value});
+    learner_report_gain(l, kind, key, arm, value, 0, 0, 0);
 }
 
 void stp_learner_add_key(struct stp_learner *learner, unsigned key,
@@ -198,14 +185,7 @@ void stp_learner_add_key(struct stp_learner *learner, unsigned key,
         return;
     learner->keys[key].is_known = true;
     stp_bandit_add_key(learner->bandit, key, view, max_channels);
-    learner_report_arm(learner, STP_LEARN_MESSAGE, key, 0, 0);
-}
-
-void stp_learner_recall(struct stp_learner *learner, unsigned key,
-                        const struct stp_evidence *evidence)
-{
-    stp_bandit_recall(learner->bandit, key, &evidence->arm, evidence->n_blocks,
-                      evidence->log_gain, evidence->log_ss);
+    learner_report(learner, STP_LEARN_MESSAGE, (int)key, 0, 0);
 }
 
 static void learner_report_results(struct stp_learner *l)
@@ -222,18 +202,13 @@ static void learner_report_results(struct stp_learner *l)
         if (learner_is_scheduled(l) && state.is_settled &&
             state.best != l->keys[k].found) {
             /* it is in force from the next run on */
-            learner_report_arm(l, STP_LEARN_INCUMBENT, k, state.best, 0);
+            learner_report(l, STP_LEARN_INCUMBENT, (int)k, state.best, 0);
             l->keys[k].found = (uint8_t)state.best;
             l->keys[k].was_settled = false;
         }
         if (state.is_settled && !l->keys[k].was_settled)
-            learner_report(
-                l, (struct stp_learn_event){.kind = STP_LEARN_SETTLED,
-                                            .key = (int)k,
-                                            .arm = state.best,
-                                            .gain = state.gain,
-                                            .gain_low = state.gain_low,
-                                            .gain_high = state.gain_high});
+            learner_report_gain(l, STP_LEARN_SETTLED, (int)k, state.best, 0,
+                                state.gain, state.gain_low, state.gain_high);
         l->keys[k].was_settled = state.is_settled;
     }
     if (learner_is_by_file(l))
@@ -243,14 +218,9 @@ static void learner_report_results(struct stp_learner *l)
     if (!set.is_confirmed || l->set_reported == report)
         return;
     l->set_reported = report;
-    learner_report(
-        l, (struct stp_learn_event){
-               .kind = set.is_dropped ? STP_LEARN_DROPPED : STP_LEARN_CONFIRMED,
-               .key = -1,
-               .value = set.n_blocks,
-               .gain = set.gain,
-               .gain_low = set.gain_low,
-               .gain_high = set.gain_high});
+    learner_report_gain(
+        l, set.is_dropped ? STP_LEARN_DROPPED : STP_LEARN_CONFIRMED, -1, 0,
+        set.n_blocks, set.gain, set.gain_low, set.gain_high);
 }
 
 /* ---- the sequence ---- */
@@ -301,10 +271,7 @@ static void learner_find(struct stp_learner *l)
         learner_find_again(l);
         if (n_calls >= ALONE_CALLS && !l->is_alone) {
             l->is_alone = true;
-            learner_report(l,
-                           (struct stp_learn_event){.kind = STP_LEARN_ALONE,
-                                                    .key = -1,
-                                                    .value = (double)n_calls});
+            learner_report(l, STP_LEARN_ALONE, -1, 0, (double)n_calls);
         }
         return;
     }
@@ -340,22 +307,16 @@ static void learner_tell_headroom(struct stp_learner *l, const uint8_t *keys)
         h.busy_us >= h.step_us) /* no bound but all of it */
         return;
     bound = h.step_us / (h.step_us - h.busy_us);
-    learner_report(l, (struct stp_learn_event){.kind = STP_LEARN_STEP,
-                                               .key = -1,
-                                               .value = h.step_us,
-                                               .gain = bound,
-                                               .gain_low = bound,
-                                               .gain_high = bound});
+    learner_report_gain(l, STP_LEARN_STEP, -1, 0, h.step_us, bound, bound,
+                        bound);
     for (unsigned k = 0; k < STP_BANDIT_KEYS; k++) {
         if (!l->keys[k].is_known)
             continue;
         stp_bandit_set_busy(l->bandit, k, h.key_us[k] / h.step_us);
-        learner_report_arm(l, STP_LEARN_BUSY, k, 0, h.key_us[k]);
+        learner_report(l, STP_LEARN_BUSY, (int)k, 0, h.key_us[k]);
     }
     if (at_once >= 0)
-        learner_report(l, (struct stp_learn_event){.kind = STP_LEARN_HOST,
-                                                   .key = -1,
-                                                   .value = at_once});
+        learner_report(l, STP_LEARN_HOST, -1, 0, at_once);
 }
 
 /* Hands the window to the bandit, as calls of each key. */
@@ -389,12 +350,9 @@ static void learner_tell_plan(const struct stp_learner *l)
         n_rounds = plan.n_most;
     us = (double)(l->begin_ns[last] - l->begin_ns[first]) / 1e3 /
          (double)(last - first) * l->window.n_calls * n_windows * n_rounds;
-    learner_report(
-        l, (struct stp_learn_event){
-               .kind = STP_LEARN_PLAN,
-               .key = -1,
-               .value = us,
-               .gain = us > 0 ? us / (us + plan.loss_us * n_windows / 2) : 1});
+    learner_report_gain(l, STP_LEARN_PLAN, -1, 0, us,
+                        us > 0 ? us / (us + plan.loss_us * n_windows / 2) : 1,
+                        0, 0);
 }
 
 /* Ends the samples of a schedule, which has its window. */
@@ -482,14 +440,9 @@ static void learner_tell_bound(struct stp_learner *l, unsigned key)
     const struct stp_bandit_bound bound = stp_bandit_get_bound(l->bandit, key);
 
     if (bound.n_tried > 0)
-        learner_report(l,
-                       (struct stp_learn_event){.kind = STP_LEARN_BOUND,
-                                                .key = (int)key,
-                                                .arm = bound.arm,
-                                                .value = bound.n_tried,
-                                                .gain = bound.gain,
-                                                .gain_low = bound.gain_low,
-                                                .gain_high = bound.gain_high});
+        learner_report_gain(l, STP_LEARN_BOUND, (int)key, bound.arm,
+                            bound.n_tried, bound.gain, bound.gain_low,
+                            bound.gain_high);
 }
 
 static void learner_take_blocks(struct stp_learner *l)
@@ -517,17 +470,12 @@ static void learner_take_blocks(struct stp_learner *l)
             l->window.call_us +=
                 (block.own_us / block.trial.n_calls - l->window.call_us) / 16;
             if (!is_set)
-                learner_report_arm(l, STP_LEARN_BLOCK, block.trial.key,
-                                   block.trial.base, block.own_us);
-            learner_report(l,
-                           (struct stp_learn_event){
-                               .kind = is_set ? STP_LEARN_SET : STP_LEARN_BLOCK,
-                               .key = is_set ? -1 : (int)block.trial.key,
-                               .arm = block.trial.arm,
-                               .value = is_set ? block.own_us : block.arm_us,
-                               .gain = gain,
-                               .gain_low = gain,
-                               .gain_high = gain});
+                learner_report(l, STP_LEARN_BLOCK, (int)block.trial.key,
+                               block.trial.base, block.own_us);
+            learner_report_gain(
+                l, is_set ? STP_LEARN_SET : STP_LEARN_BLOCK,
+                is_set ? -1 : (int)block.trial.key, block.trial.arm,
+                is_set ? block.own_us : block.arm_us, gain, gain, gain);
         }
         stp_bandit_block(l->bandit, &block, n_calls);
         if (block.is_complete && !is_set)
@@ -574,9 +522,7 @@ void stp_learner_note(struct stp_learner *learner, const struct stp_note *note)
         learner_begin_samples(l);
     }
     if (note->kind == STP_NOTE_WINDOW) {
-        learner_report(l, (struct stp_learn_event){.kind = STP_LEARN_WINDOW,
-                                                   .key = -1,
-                                                   .value = note->n_calls});
+        learner_report(l, STP_LEARN_WINDOW, -1, 0, note->n_calls);
     } else if (note->kind == STP_NOTE_TRIAL && note->key <= STP_BANDIT_SET) {
         const bool is_set = note->key == STP_BANDIT_SET;
         const struct stp_trial trial = {
@@ -591,9 +537,8 @@ void stp_learner_note(struct stp_learner *learner, const struct stp_note *note)
             .is_twofold = is_set};
 
         if (stp_windows_begin(l->windows, &trial) && !is_set)
-            learner_report_arm(l, STP_LEARN_TRIAL, note->key, note->arm,
-                               (double)stp_trial_windows(&trial) *
-                                   note->n_calls);
+            learner_report(l, STP_LEARN_TRIAL, (int)note->key, note->arm,
+                           (double)stp_trial_windows(&trial) * note->n_calls);
     } else if (note->kind == STP_NOTE_BROKE) {
         stp_windows_break(l->windows, note->call);
     } else if (note->kind == STP_NOTE_ENDED) {
@@ -601,7 +546,8 @@ void stp_learner_note(struct stp_learner *learner, const struct stp_note *note)
     } else if (note->kind == STP_NOTE_SET && note->key < STP_BANDIT_KEYS) {
         stp_bandit_began(l->bandit, &now);
         if (l->keys[note->key].in_force != note->arm)
-            learner_report_arm(l, STP_LEARN_INCUMBENT, note->key, note->arm, 0);
+            learner_report(l, STP_LEARN_INCUMBENT, (int)note->key, note->arm,
+                           0);
         l->keys[note->key].in_force = note->arm;
     }
 }
@@ -614,7 +560,7 @@ void stp_learner_reward(struct stp_learner *learner, unsigned key, double ms)
         !learner->keys[key].is_known)
         return;
     arm = learner->keys[key].in_force;
-    learner_report_arm(learner, STP_LEARN_REWARD, key, arm, ms);
+    learner_report(learner, STP_LEARN_REWARD, (int)key, arm, ms);
     stp_bandit_reward(learner->bandit, key, arm, ms);
 }
 
@@ -622,14 +568,8 @@ void stp_learner_reward(struct stp_learner *learner, unsigned key, double ms)
 
 static bool learner_is_trial(const struct stp_proposal *p)
 {
-    return p->kind == STP_PROPOSE_TRIAL || p->kind == STP_PROPOSE_CONFIRM;
-}
-
-static struct stp_bandit_want learner_want_of(const struct stp_proposal *p)
-{
-    return (struct stp_bandit_want){
-        p->kind == STP_PROPOSE_CONFIRM ? STP_BANDIT_SET : p->key, p->index,
-        p->n_blocks, p->n_calls, 0};
+    return p->kind == STP_PROPOSE_TRIAL || p->kind == STP_PROPOSE_CONFIRM ||
+           p->kind == STP_PROPOSE_ROUND;
 }
 
 static bool learner_want_by_bandit(struct stp_learner *l,
@@ -640,8 +580,20 @@ static bool learner_want_by_bandit(struct stp_learner *l,
 
     if ((!learner_is_by_file(l) &&
          stp_windows_pending(l->windows) >= STP_WINDOWS_TRIALS) ||
-        !stp_bandit_wants(l->bandit, &clock, &want))
+        !stp_bandit_wants(l->bandit, &clock, &want) ||
+        (want.n_mates > 0 &&
+         stp_windows_pending(l->windows) + want.n_mates >= STP_WINDOWS_TRIALS))
         return false;
+    l->wanted = want;
+    if (want.n_mates > 0) {
+        *p = (struct stp_proposal){.kind = STP_PROPOSE_ROUND,
+                                   .n_blocks = want.n_blocks,
+                                   .n_mates = want.n_mates + 1,
+                                   .mates[0] = (uint8_t)want.key};
+        for (unsigned i = 0; i < want.n_mates; i++)
+            p->mates[i + 1] = (uint8_t)want.mates[i].key;
+        return true;
+    }
     if (want.key == STP_BANDIT_SET) {
         *p = (struct stp_proposal){.kind = STP_PROPOSE_CONFIRM,
                                    .arm.algo = -1,
@@ -700,12 +652,6 @@ static bool learner_want(struct stp_learner *l, struct stp_proposal *p)
            learner_want_long_epochs(l, p);
 }
 
-void stp_learner_rule_out(struct stp_learner *learner, unsigned key,
-                          unsigned arm)
-{
-    stp_bandit_rule_out(learner->bandit, key, arm);
-}
-
 void stp_learner_conclude(struct stp_learner *learner)
 {
     struct stp_learner *l = learner;
@@ -724,7 +670,6 @@ bool stp_learner_wants(struct stp_learner *learner, bool may_propose,
                        struct stp_proposal *proposal_ret)
 {
     struct stp_learner *l = learner;
-    struct stp_bandit_want want;
 
     if (l->phase == TRY && !learner_is_scheduled(l))
         learner_check_sequence(l);
@@ -743,16 +688,15 @@ bool stp_learner_wants(struct stp_learner *learner, bool may_propose,
     l->is_waiting = true;
     l->proposed = *proposal_ret;
     l->is_settled = l->proposed.is_settled;
-    want = learner_want_of(&l->proposed);
     if (learner_is_trial(&l->proposed)) /* counts as begun */
-        stp_bandit_began(l->bandit, &want);
+        stp_bandit_began(l->bandit, &l->wanted);
     return true;
 }
 
 void stp_learner_refuse(struct stp_learner *learner)
 {
     struct stp_learner *l = learner;
-    const struct stp_bandit_want want = learner_want_of(&l->proposed);
+    const struct stp_bandit_want *want = &l->wanted;
 
     if (!l->is_waiting)
         return;
@@ -763,14 +707,19 @@ void stp_learner_refuse(struct stp_learner *learner)
         l->is_settled = false;
 
     /* A trial that was refused ends with blocks that have no times. */
-    for (unsigned i = 0; learner_is_trial(&l->proposed) && i < want.n_blocks;
-         i++) {
-        const struct stp_block block = {.trial = {.key = want.key,
-                                                  .arm = want.arm,
-                                                  .n_blocks = want.n_blocks},
-                                        .is_last = i + 1 == want.n_blocks};
+    for (unsigned m = 0; learner_is_trial(&l->proposed) && m <= want->n_mates;
+         m++) {
+        struct stp_block block = {
+            .trial = {.key = want->key, .arm = want->arm}};
 
-        stp_bandit_block(l->bandit, &block, learner_calls(l));
+        if (m > 0) {
+            block.trial.key = want->mates[m - 1].key;
+            block.trial.arm = want->mates[m - 1].arm;
+        }
+        for (unsigned i = 1; i <= want->n_blocks; i++) {
+            block.is_last = i == want->n_blocks;
+            stp_bandit_block(l->bandit, &block, learner_calls(l));
+        }
     }
 }
 
@@ -786,7 +735,7 @@ bool stp_learner_is_sampling(const struct stp_learner *learner)
 
 /* ---- results ---- */
 
-const struct stp_bandit *stp_learner_bandit(const struct stp_learner *learner)
+struct stp_bandit *stp_learner_bandit(const struct stp_learner *learner)
 {
     return learner->bandit;
 }

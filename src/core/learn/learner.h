@@ -105,11 +105,6 @@ void stp_learner_add_key(struct stp_learner *learner, unsigned key,
                          const struct stp_cost_view *view,
                          unsigned max_channels);
 
-/* Hands on what earlier runs know of an arm of the key; as
- * stp_bandit_recall(). */
-void stp_learner_recall(struct stp_learner *learner, unsigned key,
-                        const struct stp_evidence *evidence);
-
 /* Takes a note.  One of a key that was not added only counts as a time. */
 void stp_learner_note(struct stp_learner *learner, const struct stp_note *note);
 
@@ -133,9 +128,6 @@ bool stp_learner_is_sampling(const struct stp_learner *learner);
  * reports its verdicts. */
 void stp_learner_conclude(struct stp_learner *learner);
 
-/* Rules out an arm that the schedule does not try; before its first note. */
-void stp_learner_rule_out(struct stp_learner *learner, unsigned key,
-                          unsigned arm);
-
-/* The bandit, for results. */
-const struct stp_bandit *stp_learner_bandit(const struct stp_learner *learner);
+/* The bandit, for results; and before a key's first note for what earlier runs
+ * know of its arms, or for those that a schedule does not try. */
+struct stp_bandit *stp_learner_bandit(const struct stp_learner *learner);

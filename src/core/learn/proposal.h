@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/learn/bandit.h"
 
@@ -21,6 +22,8 @@ enum stp_proposal_kind {
     STP_PROPOSE_WINDOW,  /* later trials have windows of so many calls */
     STP_PROPOSE_CONFIRM, /* a twofold trial of arm 0 of all keys against those
                             in force, of one block */
+    STP_PROPOSE_ROUND,   /* a trial of the arms that some keys tried last, in
+                            the same windows: of STP_TRIAL_BLOCKS */
 };
 
 struct stp_proposal {
@@ -32,6 +35,8 @@ struct stp_proposal {
     bool is_settled;           /* of an arm: epochs are long from now on */
     unsigned n_calls;          /* of a window, 1 to STP_WINDOW_MAX; of CONFIRM
                                   1 to STP_CONFIRM_MAX */
+    unsigned n_mates;          /* keys of a round, 2 to STP_TRIAL_MATES */
+    uint8_t mates[STP_TRIAL_MATES];
 };
 
 /* Never 0, and below 1 << 31. */
@@ -41,6 +46,11 @@ static inline uint32_t stp_proposal_pack(const struct stp_proposal *p)
     uint32_t last =
         p->kind == STP_PROPOSE_TRIAL ? p->n_blocks : (uint32_t)p->is_settled;
 
+    if (p->kind == STP_PROPOSE_ROUND) {
+        for (unsigned i = 0; i < STP_TRIAL_MATES; i++)
+            word |= (uint32_t)p->mates[i < p->n_mates ? i : 0] << 7 * i;
+        return word;
+    }
     if (p->kind == STP_PROPOSE_WINDOW || p->kind == STP_PROPOSE_CONFIRM)
         return word | (uint32_t)p->n_calls;
     return word | (uint32_t)p->key << 21 | (uint32_t)p->index << 16 |
@@ -51,11 +61,21 @@ static inline uint32_t stp_proposal_pack(const struct stp_proposal *p)
 
 static inline struct stp_proposal stp_proposal_unpack(uint32_t word)
 {
-    struct stp_proposal p = {
-        (enum stp_proposal_kind)(word >> 28), 0, 0, {0, 0, 0}, 0, false, 0};
+    struct stp_proposal p;
 
+    memset(&p, 0, sizeof(p));
+    p.kind = (enum stp_proposal_kind)(word >> 28);
     if (p.kind == STP_PROPOSE_WINDOW) {
         p.n_calls = word & STP_WINDOW_MAX;
+        return p;
+    }
+    if (p.kind == STP_PROPOSE_ROUND) {
+        p.n_blocks = STP_TRIAL_BLOCKS;
+        for (; p.n_mates < STP_TRIAL_MATES; p.n_mates++) {
+            p.mates[p.n_mates] = word >> 7 * p.n_mates & 0x7f;
+            if (p.n_mates > 0 && p.mates[p.n_mates] == p.mates[0])
+                break; /* it has no more */
+        }
         return p;
     }
     if (p.kind == STP_PROPOSE_CONFIRM) {

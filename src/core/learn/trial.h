@@ -22,7 +22,10 @@
 enum {
     STP_BLOCK_WINDOWS = 4,
     STP_TRIAL_BLOCKS = 8,  /* of a trial, at most */
+    STP_TRIAL_MATES = 4,   /* keys that share its windows, at most */
     STP_WINDOW_MAX = 4095, /* calls of a window */
+    STP_SHARED_MAX = 200,  /* likewise, of trials that share it: the history
+                              still has the first when the last has times */
     STP_TRIAL_LEAD = 8,    /* calls between the epoch and the first window, in
                               which the profiler is switched on: NCCL asks it
                               before it asks the tuner */
@@ -43,6 +46,13 @@ struct stp_trial {
 static inline unsigned stp_trial_turn(const struct stp_trial *trial)
 {
     return trial->is_twofold ? 2 : 1;
+}
+
+/* The pattern of the i-th trial that shares windows: 0, 1, 2 and 4 can be told
+ * apart in any 6 of 8 blocks. */
+static inline unsigned stp_trial_pattern(unsigned i)
+{
+    return 1U << i >> 1;
 }
 
 /* Whether the arm runs in the window, from 0, and not the incumbent; of a

@@ -19,9 +19,12 @@ enum {
 static const double window_cost_us = 500;
 
 /* A block of trials that share it is left out where two windows that ran alike
- * differ by so many times the upper quartile, and by this logarithm. */
+ * differ by so many times the median, or the upper quartile where that leaves
+ * too few, as pauses of a rhythm do; and by this logarithm, or by one that is
+ * no noise. */
 static const double disturbed_spreads = 4;
 static const double least_spread = 0.01;
+static const double most_spread = 0.3;
 
 struct pending {
     struct stp_trial trial;
@@ -173,7 +176,7 @@ static bool shared_read(const struct stp_windows *windows, uint64_t too_late,
     const struct pending *p = s->trials[0];
     double us[STP_BLOCK_WINDOWS], sorted[STP_TRIAL_BLOCKS];
     struct stp_summary all;
-    unsigned n = 0;
+    unsigned kept[STP_TRIAL_BLOCKS], n = 0;
     double most;
 
     for (unsigned b = 0; b < p->trial.n_blocks; b++) {
@@ -189,12 +192,18 @@ static bool shared_read(const struct stp_windows *windows, uint64_t too_late,
         return true;
     memcpy(sorted, s->spreads, sizeof(sorted));
     stp_summarise(sorted, s->n_blocks, &all); /* which sorts */
-    most = fmax(disturbed_spreads * sorted[3 * s->n_blocks / 4], least_spread);
-    for (unsigned i = 0; i < s->n_blocks; i++)
-        if (s->spreads[i] <= most) {
-            s->blocks[n] = s->blocks[i];
-            s->rests[n++] = s->rests[i];
-        }
+    for (unsigned q = 2; q < 4 && n < s->n + SPARE_BLOCKS; q++) {
+        most = disturbed_spreads * sorted[q * s->n_blocks / 4];
+        most = fmin(fmax(most, least_spread), most_spread);
+        n = 0;
+        for (unsigned i = 0; i < s->n_blocks; i++)
+            if (s->spreads[i] <= most)
+                kept[n++] = i;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        s->blocks[i] = s->blocks[kept[i]];
+        s->rests[i] = s->rests[kept[i]];
+    }
     s->n_blocks = n;
     return true;
 }

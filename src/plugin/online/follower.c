@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/dtype.h"
 #include "core/rng.h"
@@ -19,43 +20,87 @@ static bool follower_count_trial_call(struct stp_follower *f)
         return false;
     trial->n_left = trial->n_calls - 1;
     trial->is_on = trial->window < trial->n_windows;
-    trial->is_arm =
-        trial->is_on &&
-        stp_trial_is_arm(trial->first_call, 0, trial->window / trial->turn);
+    trial->running = 0;
+    for (unsigned i = 0; trial->is_on && i < STP_TRIAL_MATES; i++)
+        trial->running |=
+            (unsigned)stp_trial_is_arm(trial->first_call, stp_trial_pattern(i),
+                                       trial->window / trial->turn)
+            << i;
     trial->window++;
     return true;
 }
 
+/* The arm of a key in the window under way. */
+static const struct stp_in_force *
+follower_find_in_force(const struct stp_follower *f, unsigned key)
+{
+    static const struct stp_in_force none = {.arm.algo = -1};
+    const struct stp_follower_trial *trial = &f->trial;
+
+    if (key >= STP_BANDIT_KEYS)
+        return &none;
+    if (trial->running == 0)
+        return &f->in_force[key];
+    if (trial->n_keys == 0)
+        return (trial->running & 1) != 0 ? &none : &f->in_force[key];
+    for (unsigned i = 0; i < trial->n_keys; i++)
+        if (trial->keys[i] == key && (trial->running >> i & 1) != 0)
+            return &f->tried[key];
+    return &f->in_force[key];
+}
+
 /* ---- epochs ---- */
+
+static void follower_begin_trial(struct stp_follower *f,
+                                 const struct stp_proposal *p)
+{
+    const bool is_set = p->kind == STP_PROPOSE_CONFIRM;
+    struct stp_follower_trial trial = {
+        .is_on = f->window_calls != 0,
+        .n_keys = p->n_mates,
+        .n_left = STP_TRIAL_LEAD,
+        .n_calls = is_set ? p->n_calls : f->window_calls,
+        .turn = is_set ? 2 : 1,
+        .first_call = f->n_calls + STP_TRIAL_LEAD,
+    };
+
+    trial.n_windows = p->n_blocks * STP_BLOCK_WINDOWS * trial.turn;
+    memcpy(trial.keys, p->mates, sizeof(trial.keys));
+    if (p->kind == STP_PROPOSE_TRIAL) {
+        trial.n_keys = 1;
+        trial.keys[0] = (uint8_t)p->key;
+        f->tried[p->key] = (struct stp_in_force){p->arm, (uint8_t)p->index};
+    }
+    f->trial = trial;
+    for (unsigned i = 0; f->learns && i < (is_set ? 1 : trial.n_keys); i++) {
+        struct stp_proposal one = *p;
+
+        if (!is_set) {
+            one.key = trial.keys[i];
+            one.index = f->tried[one.key].index;
+        }
+        stp_observer_began(f->observer, &one, stp_trial_pattern(i),
+                           trial.first_call, trial.n_calls);
+    }
+}
 
 static void follower_take_proposal(struct stp_follower *f, uint32_t word)
 {
     const struct stp_proposal p = stp_proposal_unpack(word);
-    bool is_set = p.kind == STP_PROPOSE_CONFIRM;
-    bool is_trial = p.kind == STP_PROPOSE_TRIAL || is_set;
-    unsigned turn = is_set ? 2 : 1;
+    const bool is_window = p.kind == STP_PROPOSE_WINDOW;
 
     f->proposed_key = p.key;
-    if (p.kind == STP_PROPOSE_WINDOW)
+    f->epoch_calls = p.is_settled ? STP_EPOCH_SETTLED : f->short_epoch;
+    if (!is_window && p.kind != STP_PROPOSE_ARM) {
+        follower_begin_trial(f, &p);
+        return;
+    }
+    if (is_window)
         f->window_calls = p.n_calls;
-    else if (is_trial)
-        f->trial = (struct stp_follower_trial){
-            .is_on = f->window_calls != 0,
-            .key = is_set ? STP_BANDIT_SET : p.key,
-            .tried = {p.arm, (uint8_t)p.index},
-            .n_left = STP_TRIAL_LEAD,
-            .n_calls = is_set ? p.n_calls : f->window_calls,
-            .turn = turn,
-            .n_windows = p.n_blocks * STP_BLOCK_WINDOWS * turn,
-            .first_call = f->n_calls + STP_TRIAL_LEAD,
-        };
     else
         f->in_force[p.key] = (struct stp_in_force){p.arm, (uint8_t)p.index};
-    f->epoch_calls = p.is_settled ? STP_EPOCH_SETTLED : f->short_epoch;
     if (f->learns)
-        stp_observer_began(f->observer, &p,
-                           is_trial ? f->trial.first_call : f->n_calls,
-                           is_trial ? f->trial.n_calls : f->window_calls);
+        stp_observer_began(f->observer, &p, 0, f->n_calls, f->window_calls);
 }
 
 static void follower_enter_epoch(struct stp_follower *f)
@@ -146,7 +191,7 @@ static struct stp_bandit_arm follower_find_arm(struct stp_follower *f,
                                                const struct stp_query *query,
                                                const struct stp_cost_view *view)
 {
-    const struct stp_in_force none = {.arm.algo = -1}, *in_force = &none;
+    const struct stp_in_force *in_force;
     struct stp_observed_call call = {.policy_arm.algo = -1};
 
     if (!f->trial.is_on && --f->countdown == 0)
@@ -154,11 +199,7 @@ static struct stp_bandit_arm follower_find_arm(struct stp_follower *f,
     call.is_timed = follower_count_trial_call(f);
     call.key =
         follower_find_key(&f->keys, query->coll, query->n_bytes, &call.is_new);
-    if (call.key < STP_BANDIT_KEYS)
-        in_force = f->trial.is_arm && (f->trial.key == call.key ||
-                                       f->trial.key == STP_BANDIT_SET)
-                       ? &f->trial.tried
-                       : &f->in_force[call.key];
+    in_force = follower_find_in_force(f, call.key);
     call.index = in_force->index;
     if (f->learns)
         follower_observe(f, &call, query, view);
@@ -297,7 +338,7 @@ enum stp_status stp_follower_open(const struct stp_comm_info *info,
     }
     f->countdown = 1;
     for (unsigned k = 0; k < STP_BANDIT_KEYS; k++)
-        f->in_force[k].arm.algo = -1;
+        f->in_force[k].arm.algo = f->tried[k].arm.algo = -1;
     f->why_not =
         rules == NULL        ? "STEPTUNE_FREEZE is set"
         : info->comm_id == 0 ? "this NCCL names no communicator, 2.28 does"

@@ -1,13 +1,14 @@
 /* follower.h - the launch path of the online plugin, the same on every rank
  *
  * Each rank takes the proposals of its communicator's agreement from an epoch
- * on: an arm for a key, a trial of one or of NCCL's own choice for all keys
- * (core/learn/trial.h), or how long windows are.  Epochs and windows are
- * counted in calls, which all ranks make alike; an epoch does not end while a
- * trial is under way.  On several hosts nothing is proposed: a schedule says
- * which arm a call runs (core/learn/schedule.h).  On the observer, each call is
- * reported to observer.h.  Where no arm is in force, a policy decides, if there
- * is one, and NCCL else.
+ * on: an arm for a key, a trial of one, of those that several keys tried last,
+ * or of NCCL's own choice for all keys (core/learn/trial.h), or how long
+ * windows are.  Epochs and windows are counted in calls, which all ranks make
+ * alike; an epoch does not end while a trial is under way.  On several hosts
+ * nothing is proposed: a schedule says which arm a call runs
+ * (core/learn/schedule.h).  On the observer, each call is reported to
+ * observer.h.  Where no arm is in force, a policy decides, if there is one, and
+ * NCCL else.
  */
 #pragma once
 
@@ -36,9 +37,11 @@ struct stp_in_force {
 /* The trial under way.  All ranks count its calls alike. */
 struct stp_follower_trial {
     bool is_on;
-    bool is_arm;  /* in this window the arm runs, not the incumbent */
-    unsigned key; /* or STP_BANDIT_SET */
-    struct stp_in_force tried;
+    unsigned n_keys; /* that try the arm of 'tried'; 0: NCCL's own choice is
+                        tried for all keys */
+    uint8_t keys[STP_TRIAL_MATES];
+    unsigned running;   /* a bit a key, or the lowest of all: in this window the
+                           arm runs, not the incumbent */
     uint32_t n_left;    /* calls to the next window */
     uint32_t window;    /* the next one's number, from 0 */
     uint32_t n_windows; /* of the trial */
@@ -68,6 +71,7 @@ struct stp_follower {
     unsigned proposed_key;            /* of the last proposal */
     struct stp_keys keys;
     struct stp_in_force in_force[STP_BANDIT_KEYS];
+    struct stp_in_force tried[STP_BANDIT_KEYS]; /* last */
     struct stp_follower_trial trial;
 };
 

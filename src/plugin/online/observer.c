@@ -148,18 +148,20 @@ void stp_observer_call(struct stp_observer *observer,
 }
 
 void stp_observer_began(struct stp_observer *observer,
-                        const struct stp_proposal *proposal, uint64_t call,
-                        unsigned window_calls)
+                        const struct stp_proposal *proposal, unsigned pattern,
+                        uint64_t call, unsigned window_calls)
 {
     static const enum stp_note_kind kinds[] = {
         [STP_PROPOSE_ARM] = STP_NOTE_SET,
         [STP_PROPOSE_TRIAL] = STP_NOTE_TRIAL,
         [STP_PROPOSE_WINDOW] = STP_NOTE_WINDOW,
         [STP_PROPOSE_CONFIRM] = STP_NOTE_TRIAL,
+        [STP_PROPOSE_ROUND] = STP_NOTE_TRIAL,
     };
     struct stp_note note = {.kind = (uint8_t)kinds[proposal->kind],
                             .key = (uint8_t)proposal->key,
                             .arm = (uint8_t)proposal->index,
+                            .pattern = (uint8_t)pattern,
                             .n_calls = window_calls,
                             .call = call};
 
@@ -296,6 +298,7 @@ void stp_observer_recall(struct stp_observer *observer,
 
 static void observer_add_keys(struct stp_observer *o)
 {
+    struct stp_bandit *bandit = stp_learner_bandit(o->learner);
     unsigned n = atomic_load_explicit(&o->n_keys, memory_order_acquire);
 
     while (o->n_added < n) {
@@ -312,14 +315,15 @@ static void observer_add_keys(struct stp_observer *o)
             if (a > o->rules.bandit.n_arms ||
                 !stp_schedule_tries(o->schedule, first->coll, first->n_bytes,
                                     a))
-                stp_learner_rule_out(o->learner, key, a);
+                stp_bandit_rule_out(bandit, key, a);
         for (size_t i = 0; o->evidence != NULL && i < o->evidence->n; i++) {
             const struct stp_evidence *e = &o->evidence->all[i];
 
             if (e->coll == first->coll && e->n_nodes == o->n_nodes &&
                 e->n_ranks == o->n_ranks && e->bytes.min <= first->n_bytes &&
                 first->n_bytes <= e->bytes.max)
-                stp_learner_recall(o->learner, key, e);
+                stp_bandit_recall(bandit, key, &e->arm, e->n_blocks,
+                                  e->log_gain, e->log_ss);
         }
     }
 }

@@ -36,10 +36,11 @@ void stp_observer_call(struct stp_observer *observer,
                        const struct stp_query *query,
                        const struct stp_cost_view *view);
 
-/* Tells the observer that a proposal is in force from call number 'call' on. */
+/* Tells the observer that a proposal is in force from call number 'call' on; of
+ * a round once for each of its keys, with its arm and its pattern. */
 void stp_observer_began(struct stp_observer *observer,
-                        const struct stp_proposal *proposal, uint64_t call,
-                        unsigned window_calls);
+                        const struct stp_proposal *proposal, unsigned pattern,
+                        uint64_t call, unsigned window_calls);
 
 /* Tells the observer what the schedule says with call number 'call'. */
 void stp_observer_heard(struct stp_observer *observer, enum stp_note_kind kind,

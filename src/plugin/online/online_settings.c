@@ -1,5 +1,6 @@
 #include "plugin/online/online_settings.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -94,7 +95,7 @@ static bool settings_read_arm(const char *text, size_t len,
     const char *proto = slash != NULL ? slash + 1 : NULL;
     const char *end = text + len;
     const char *next;
-    unsigned n_channels = 0;
+    unsigned long n_channels = 0;
     int a, p;
 
     if (proto == NULL)
@@ -105,13 +106,10 @@ static bool settings_read_arm(const char *text, size_t len,
     a = stp_algo_from_name(text, (size_t)(slash - text));
     p = stp_proto_from_name(proto, (size_t)(next - proto));
     if (next != end) {
-        const char *digit = next + 1;
+        char *stop;
 
-        for (; digit < end && *digit >= '0' && *digit <= '9' &&
-               n_channels <= STP_MAX_CHANNELS;
-             digit++)
-            n_channels = n_channels * 10 + (unsigned)(*digit - '0');
-        if (digit != end || n_channels == 0)
+        n_channels = strtoul(next + 1, &stop, 10);
+        if (!isdigit((unsigned char)next[1]) || stop != end || n_channels == 0)
             return false;
     }
     *arm = (struct stp_bandit_arm){(int8_t)a, (int8_t)p, (uint8_t)n_channels};

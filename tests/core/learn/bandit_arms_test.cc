@@ -18,7 +18,7 @@ namespace
 
 // Channel counts of the arms that are added where NCCL's own choice has 'own'
 // channels of at most 'max'.
-std::vector<int> Added(unsigned max, uint8_t own)
+std::vector<int> Added(unsigned max, uint8_t own, bool has_half_won = false)
 {
     const stp_bandit_arm none = {-1, 0, 0};
     std::vector<int> channels;
@@ -29,6 +29,10 @@ std::vector<int> Added(unsigned max, uint8_t own)
     EXPECT_NE(nullptr, stp_bandit_add_arm(&slot, &none, STP_STAGE_PAIRS, 1));
     slot.arms[0].own_channels = own;
     stp_bandit_add_channels(&slot);
+    if (has_half_won) {
+        slot.incumbent = 1;
+        stp_bandit_add_channels(&slot);
+    }
     for (unsigned i = 1; i < slot.n_arms; i++) {
         EXPECT_EQ(NCCL_ALGO_RING, slot.arms[i].arm.algo);
         EXPECT_EQ(NCCL_PROTO_SIMPLE, slot.arms[i].arm.proto);
@@ -38,14 +42,14 @@ std::vector<int> Added(unsigned max, uint8_t own)
     return channels;
 }
 
-TEST(BanditGains, AreTheFirstThreeAndOfFourThoseNearTheirMedian)
+TEST(BanditGains, OfThreeAreNearTheSmallestAndOfFourNearTheirMedian)
 {
     stp_bandit bandit{};
     stp_bandit_try arm{};
     const struct {
         double gain;
         uint32_t n;
-    } blocks[] = {{.01, 1}, {0, 2}, {.8, 3}, {.02, 3}};
+    } blocks[] = {{.7, 1}, {.01, 1}, {0, 2}, {.02, 3}};
     bandit.noise = .01;
 
     for (const auto &block : blocks) {
@@ -231,17 +235,18 @@ TEST(BanditArms, HaveAHalfAQuarterAndAllOfTheChannels)
         {0, 0, {}},        // not known
         {1, 0, {1}},       // no half of one
         {2, 0, {1, 2}},    // no quarter of two
-        {24, 0, {12, 6, 24}},
-        {24, 24, {12, 6}}, // NCCL's own
+        {24, 0, {12, 24}}, // a quarter waits for the half
+        {24, 24, {12}},    // NCCL's own
         {24, 12, {6, 24}}, // NCCL's own
         {64, 32, {16, 64}},
-        {128, 0, {64, 32}},
+        {128, 0, {64}},
         {300, 0, {}},      // more than there can be
         // clang-format on
     };
 
     for (const auto &c : cases)
         EXPECT_EQ(c.added, Added(c.max, c.own)) << c.max << " " << int(c.own);
+    EXPECT_EQ(std::vector<int>({12, 6}), Added(24, 24, true));
 }
 
 // Arms of the rules: one of NCCL's own count, and one of 8.

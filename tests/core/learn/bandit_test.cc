@@ -267,7 +267,7 @@ TEST(BanditKey, ThatIsNotThereIsNotAwaitedNorLearnsAnything)
             stp_bandit_recall(bandit.get(), key, &arm, 16, .1, 0);
             stp_bandit_reward(bandit.get(), key, 0, 1);
             stp_bandit_set_channels(bandit.get(), key, 0, 8);
-            want = {key, 0, 0, 0, 0};
+            want.key = key;
             if (key != STP_BANDIT_SET)
                 stp_bandit_began(bandit.get(), &want);
             EXPECT_FALSE(stp_bandit_awaits(bandit.get(), key, 100000));

@@ -108,14 +108,11 @@ class Calls : public testing::Test
     void Recall(unsigned key, std::vector<double> gains, uint32_t n = 16)
     {
         for (unsigned i = 0; i < gains.size(); i++) {
-            stp_evidence evidence{};
+            stp_bandit *bandit = stp_learner_bandit(learner_.get());
+            const stp_bandit_arm arm =
+                stp_bandit_get_arm(bandit, key, i + 1).arm;
 
-            evidence.arm = stp_bandit_get_arm(
-                               stp_learner_bandit(learner_.get()), key, i + 1)
-                               .arm;
-            evidence.n_blocks = n;
-            evidence.log_gain = gains[i];
-            stp_learner_recall(learner_.get(), key, &evidence);
+            stp_bandit_recall(bandit, key, &arm, n, gains[i], 0);
         }
     }
 

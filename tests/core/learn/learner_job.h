@@ -98,9 +98,13 @@ class Job : public testing::Test
             Note(STP_NOTE_WINDOW, 0, 0, n_calls_, window_);
         } else if (p.kind == STP_PROPOSE_TRIAL) {
             n_trials_++;
-            BeginTrial(p.key, p.index);
+            tried_[p.key] = p.index;
+            BeginTrial({p.key});
+        } else if (p.kind == STP_PROPOSE_ROUND) {
+            n_trials_ += p.n_mates;
+            BeginTrial({p.mates, p.mates + p.n_mates});
         } else if (p.kind == STP_PROPOSE_CONFIRM) {
-            BeginTrial(STP_BANDIT_SET, 0);
+            BeginTrial({STP_BANDIT_SET});
         } else {
             in_force_[p.key] = p.index;
             epoch_ = p.is_settled ? STP_EPOCH_SETTLED : STP_EPOCH_HALVING;
@@ -108,18 +112,22 @@ class Job : public testing::Test
         }
     }
 
-    void BeginTrial(unsigned key, unsigned arm)
+    void BeginTrial(const std::vector<unsigned> &keys)
     {
         trial_ = {};
-        trial_.key = key;
-        trial_.arm = arm;
+        mates_ = keys;
         trial_.n_blocks = proposal_.n_blocks;
-        trial_.is_twofold = key == STP_BANDIT_SET;
+        trial_.is_twofold = keys[0] == STP_BANDIT_SET;
         trial_.n_calls = trial_.is_twofold ? proposal_.n_calls : window_;
         trial_.first_call = n_calls_ + STP_TRIAL_LEAD;
         in_trial_ = true;
-        Note(STP_NOTE_TRIAL, key, arm, trial_.first_call, trial_.n_calls,
-             uint8_t(proposal_.n_blocks));
+        for (unsigned i = 0; i < keys.size(); i++) {
+            stp_note note = learner_notes::Make(
+                STP_NOTE_TRIAL, keys[i], tried_[keys[i]], trial_.first_call,
+                trial_.n_calls, uint8_t(trial_.n_blocks), 0);
+            note.pattern = uint8_t(stp_trial_pattern(i));
+            stp_learner_note(learner_.get(), &note);
+        }
     }
 
     // The arm of a call, and whether a window begins with it.
@@ -134,12 +142,12 @@ class Job : public testing::Test
         window = unsigned(at / trial_.n_calls);
         *is_timed |= at % trial_.n_calls == 0;
         in_trial_ = window < stp_trial_windows(&trial_);
-        return in_trial_ &&
-                       (key == trial_.key || trial_.key == STP_BANDIT_SET) &&
-                       stp_trial_is_arm(trial_.first_call, 0,
-                                        window / stp_trial_turn(&trial_))
-                   ? trial_.arm
-                   : in_force_[key];
+        for (unsigned i = 0; in_trial_ && i < mates_.size(); i++)
+            if ((key == mates_[i] || mates_[i] == STP_BANDIT_SET) &&
+                stp_trial_is_arm(trial_.first_call, stp_trial_pattern(i),
+                                 window / stp_trial_turn(&trial_)))
+                return tried_[mates_[i]];
+        return in_force_[key];
     }
 
     void Call(unsigned key, const CallUs &us)
@@ -170,8 +178,9 @@ class Job : public testing::Test
         }
         if (n_calls_ % think_every_ == 0 && !has_proposal_)
             has_proposal_ = stp_learner_wants(learner_.get(), true, &proposal_);
-        if (has_proposal_ && proposal_.kind == STP_PROPOSE_TRIAL &&
-            n_refusals_ > 0) {
+        if (has_proposal_ && n_refusals_ > 0 &&
+            (proposal_.kind == STP_PROPOSE_TRIAL ||
+             proposal_.kind == STP_PROPOSE_ROUND)) {
             n_refusals_--;
             has_proposal_ = false;
             stp_learner_refuse(learner_.get());
@@ -250,6 +259,8 @@ class Job : public testing::Test
     bool has_proposal_ = false, in_trial_ = false;
     stp_proposal proposal_{};
     stp_trial trial_{};
+    std::vector<unsigned> mates_{};
+    unsigned tried_[STP_BANDIT_KEYS + 1] = {}; // 0 of all keys
     unsigned window_ = 0, epoch_ = STP_EPOCH_HALVING;
     unsigned in_force_[STP_BANDIT_KEYS + 1] = {}; // 0 of no key
 };

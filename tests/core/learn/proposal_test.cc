@@ -36,6 +36,9 @@ void ExpectSurvives(const stp_proposal &p)
     EXPECT_EQ(p.n_blocks, q.n_blocks);
     EXPECT_EQ(p.is_settled, q.is_settled);
     EXPECT_EQ(p.n_calls, q.n_calls);
+    ASSERT_EQ(p.n_mates, q.n_mates);
+    for (unsigned i = 0; i < p.n_mates; i++)
+        EXPECT_EQ(p.mates[i], q.mates[i]);
 }
 
 TEST(Proposal, SurvivesPackingAtItsLimits)
@@ -66,6 +69,23 @@ TEST(Proposal, ToConfirmSurvivesAtAnyLength)
         p.n_calls = n_calls;
         ExpectSurvives(p);
     }
+}
+
+TEST(Proposal, OfARoundSurvivesWithTwoToFourKeys)
+{
+    const uint8_t keys[][STP_TRIAL_MATES] = {
+        {0, 1, 2, 3}, {127, 0, 126, 1}, {1, 0, 127, 64}};
+
+    for (const auto &k : keys)
+        for (unsigned n = 2; n <= STP_TRIAL_MATES; n++) {
+            stp_proposal p{};
+
+            p.kind = STP_PROPOSE_ROUND;
+            p.n_blocks = STP_TRIAL_BLOCKS;
+            p.n_mates = n;
+            std::copy(k, k + n, p.mates);
+            ExpectSurvives(p);
+        }
 }
 
 TEST(Proposal, OfAWindowSurvivesAtAnyLength)

@@ -349,6 +349,54 @@ INSTANTIATE_TEST_SUITE_P(Table, Trial, testing::ValuesIn(kTrials),
                              return std::string(test.param.name);
                          });
 
+// A ring's trial of the first message and a tree's of the second, of which the
+// first has its answer in force; then both again, in the same windows.
+TEST_F(Messages, OfARoundTryTheirLastArmsInPatternsOfTheirOwn)
+{
+    constexpr unsigned kWindow = 4;
+    const stp_bandit_arm arms[] = {{NCCL_ALGO_RING, NCCL_PROTO_LL, 0},
+                                   kTreeSimple};
+    stp_proposal p{};
+    p.kind = STP_PROPOSE_WINDOW;
+    p.n_calls = kWindow;
+    asked_.proposals = {stp_proposal_pack(&p)};
+    for (unsigned key = 0; key < 2; key++) {
+        p.kind = STP_PROPOSE_TRIAL;
+        p.key = key;
+        p.index = key + 3;
+        p.arm = arms[key];
+        p.n_blocks = 1;
+        asked_.proposals.push_back(stp_proposal_pack(&p));
+    }
+    p.kind = STP_PROPOSE_ROUND;
+    p.n_mates = 2;
+    p.mates[0] = 1;
+    p.mates[1] = 0;
+    asked_.proposals.push_back(stp_proposal_pack(&p));
+
+    // each trial begins with an epoch, and has a lead of 8 calls
+    Calls(4 + 2 * (8 + 4 * int(kWindow)) + 2 * 4);
+    const unsigned begin = unsigned(n_calls_);
+    const std::string answers =
+        Calls(8 * STP_BLOCK_WINDOWS * int(kWindow) + 200);
+    const size_t at = answers.find_first_not_of('.');
+    ASSERT_NE(std::string::npos, at);
+    const unsigned first = unsigned(follower_->trial.first_call);
+    std::string expected;
+    for (unsigned i = 0; i < answers.size(); i++) {
+        const unsigned call = begin + i;
+        const unsigned window = (call - first) / kWindow;
+        const bool is_in = call >= first && window < 8 * STP_BLOCK_WINDOWS;
+
+        // the keys' places are swapped
+        if (call % 2 == 1)
+            expected += is_in && stp_trial_is_arm(first, 0, window) ? 'T' : '.';
+        else
+            expected += is_in && stp_trial_is_arm(first, 1, window) ? 'R' : '.';
+    }
+    EXPECT_EQ(expected, answers);
+}
+
 // ---- who learns ----
 
 TEST(FollowerAlone, SaysWhyItsCommunicatorCannotLearn)

@@ -174,7 +174,7 @@ class Thinking : public testing::Test
     // Puts the last proposal in force.
     void Take()
     {
-        stp_observer_began(observer_.get(), &agreement_.made.back(), 0, 0);
+        stp_observer_began(observer_.get(), &agreement_.made.back(), 0, 0, 0);
     }
 
     const bandit_job::Costs costs_;
