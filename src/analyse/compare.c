@@ -8,6 +8,7 @@
 #include "analyse/order.h"
 #include "analyse/wrong.h"
 #include "core/names.h"
+#include "core/room.h"
 
 typedef const struct stp_measurement *row;
 
@@ -48,31 +49,22 @@ static size_t compare_find_end(const struct sorted *s, size_t i, size_t end,
     return j;
 }
 
-/* A time of a row; 0: not measured. */
-typedef double time_of(row m);
-
-static double compare_get_us(row m)
-{
-    return m->us.median;
-}
-
-static double compare_get_alone_us(row m)
-{
-    return m->alone_us;
-}
-
-/* The mean over the rows of [i, end) that are of round 'round'; 0 if none. */
+/* The mean over the rows of [i, end) that are of round 'round', of collectives
+ * 'alone' or of all that was timed; 0 if none. */
 static double compare_average_round(const struct sorted *s, size_t i,
-                                    size_t end, unsigned round, time_of *us)
+                                    size_t end, unsigned round, bool alone)
 {
     double sum = 0;
     unsigned n = 0;
 
-    for (; i < end; i++)
-        if (s->rows[i]->round == round && us(s->rows[i]) > 0) {
-            sum += us(s->rows[i]);
+    for (; i < end; i++) {
+        const double us = alone ? s->rows[i]->alone_us : s->rows[i]->us.median;
+
+        if (s->rows[i]->round == round && us > 0) {
+            sum += us;
             n++;
         }
+    }
     return n > 0 ? sum / n : 0;
 }
 
@@ -89,7 +81,7 @@ static void compare_worsen(const struct sorted *s, size_t i, size_t end,
  * too, over those of AUTO.  *us_ret is their mean; 0 if there are none. */
 static struct stp_gain compare_get_gain(const struct sorted *s, size_t first,
                                         size_t auto_end, size_t i, size_t end,
-                                        time_of *us, double *us_ret)
+                                        bool alone, double *us_ret)
 {
     size_t n = 0;
 
@@ -98,8 +90,9 @@ static struct stp_gain compare_get_gain(const struct sorted *s, size_t first,
 
         if (j > i && round == s->rows[j - 1]->round)
             continue;
-        s->baseline[n] = compare_average_round(s, first, auto_end, round, us);
-        s->times[n] = compare_average_round(s, i, end, round, us);
+        s->baseline[n] =
+            compare_average_round(s, first, auto_end, round, alone);
+        s->times[n] = compare_average_round(s, i, end, round, alone);
         s->rounds[n] = round;
         n += s->baseline[n] > 0 && s->times[n] > 0;
     }
@@ -153,8 +146,8 @@ static void compare_point(const struct sorted *s, size_t first, size_t end,
 
     for (size_t j = first; j < auto_end; j++)
         if (j == first || s->rows[j]->round != s->rows[j - 1]->round)
-            s->times[n++] = compare_average_round(
-                s, first, auto_end, s->rows[j]->round, compare_get_us);
+            s->times[n++] = compare_average_round(s, first, auto_end,
+                                                  s->rows[j]->round, false);
     *p = (struct stp_point){.coll = m->coll,
                             .n_nodes = m->n_nodes,
                             .n_ranks = m->n_ranks,
@@ -191,19 +184,16 @@ static void compare_point(const struct sorted *s, size_t first, size_t end,
         compare_worsen(s, first, auto_end, &c->source, &c->single_pass);
         compare_worsen(s, i, j, &c->source, &c->single_pass);
         c->bits = compare_find_bits(s, s->rows[i]);
-        c->gain =
-            compare_get_gain(s, first, auto_end, i, j, compare_get_us, &c->us);
-        /* at most as many rounds as it has rows, where its first row is among
-         * all
-         */
+        c->gain = compare_get_gain(s, first, auto_end, i, j, false, &c->us);
+        /* its rounds are no more than its rows, which begin there */
         c->round_us = &out->round_us[i];
         c->rounds = &out->rounds[i];
         memcpy(&out->round_us[i], s->times,
                c->gain.n_pairs * sizeof(*s->times));
         memcpy(&out->rounds[i], s->rounds,
                c->gain.n_pairs * sizeof(*s->rounds));
-        c->alone_gain = compare_get_gain(s, first, auto_end, i, j,
-                                         compare_get_alone_us, &c->alone_us);
+        c->alone_gain =
+            compare_get_gain(s, first, auto_end, i, j, true, &c->alone_us);
         c->gain = stp_gain_of_source(c->gain, c->source, c->single_pass);
         if (c->gain.n_pairs > 0)
             p->n_arms++;
@@ -221,22 +211,14 @@ enum stp_status stp_compare(const struct stp_dataset *data,
     enum stp_status status = STP_OK;
     size_t n_arms = 0;
 
-    s.rows = calloc(n, sizeof(*s.rows));
-    s.checks = calloc(n, sizeof(*s.checks));
-    s.baseline = calloc(n, sizeof(*s.baseline));
-    s.times = calloc(n, sizeof(*s.times));
-    s.rounds = calloc(n, sizeof(*s.rounds));
-    out.points = calloc(n, sizeof(*out.points));
-    out.arms = calloc(n, sizeof(*out.arms));
-    out.round_us = calloc(n, sizeof(*out.round_us));
-    out.rounds = calloc(n, sizeof(*out.rounds));
-    if (s.rows == NULL || s.checks == NULL || s.baseline == NULL ||
-        s.times == NULL || s.rounds == NULL || out.points == NULL ||
-        out.arms == NULL || out.round_us == NULL || out.rounds == NULL)
+    if (!STP_ZEROED(s.rows, n) || !STP_ZEROED(s.checks, n) ||
+        !STP_ZEROED(s.baseline, n) || !STP_ZEROED(s.times, n) ||
+        !STP_ZEROED(s.rounds, n) || !STP_ZEROED(out.points, n) ||
+        !STP_ZEROED(out.arms, n) || !STP_ZEROED(out.round_us, n) ||
+        !STP_ZEROED(out.rounds, n)) {
         status = stp_nomem(err);
-    if (status == STP_OK)
+    } else {
         s.n = stp_right_rows(data, true, s.rows);
-    if (status == STP_OK) {
         memcpy(s.checks, s.rows, s.n * sizeof(*s.rows));
         qsort(s.rows, s.n, sizeof(*s.rows), compare_order_rows);
         qsort(s.checks, s.n, sizeof(*s.checks), stp_order_checks);

@@ -6,6 +6,7 @@
 
 #include "analyse/order.h"
 #include "analyse/wrong.h"
+#include "core/room.h"
 
 enum { MAX_SAMPLES = 100 }; /* that stand for a round of more iterations */
 
@@ -106,20 +107,17 @@ enum stp_status stp_curves_make(const struct stp_dataset *sets,
     struct stp_curves out = {0};
     struct stp_curve_point *point;
     enum stp_status status = STP_OK;
-    const struct stp_measurement **rows;
+    const struct stp_measurement **rows = NULL;
     struct entry *entries;
-    double *scratch;
+    double *scratch = NULL;
     size_t n = 0, at = 0;
 
     for (size_t i = 0; i < n_sets; i++)
         n += sets[i].n_rows;
-    entries = calloc(n + 1, sizeof(*entries));
-    scratch = calloc((n + 1) * MAX_SAMPLES, sizeof(*scratch));
-    rows = calloc(n + 1, sizeof(*rows));
-    out.curves = calloc(n + 1, sizeof(*out.curves));
-    out.points = point = calloc(n + 1, sizeof(*out.points));
-    if (entries == NULL || scratch == NULL || rows == NULL ||
-        out.curves == NULL || out.points == NULL)
+    if (!STP_ZEROED(entries, n + 1) ||
+        !STP_ZEROED(scratch, (n + 1) * MAX_SAMPLES) ||
+        !STP_ZEROED(rows, n + 1) || !STP_ZEROED(out.curves, n + 1) ||
+        !STP_ZEROED(out.points, n + 1))
         status = stp_nomem(err);
     for (size_t i = 0; i < n_sets && status == STP_OK; i++) {
         const size_t n_right = stp_right_rows(&sets[i], false, rows);
@@ -127,6 +125,7 @@ enum stp_status stp_curves_make(const struct stp_dataset *sets,
         for (size_t r = 0; r < n_right; r++)
             entries[at++] = (struct entry){rows[r], i};
     }
+    point = out.points;
     n = at;
     if (n > 0)
         qsort(entries, n, sizeof(*entries), curves_order_entries);

@@ -7,6 +7,7 @@
 #include "bench/sizes.h"
 #include "core/memory.h"
 #include "core/names.h"
+#include "core/room.h"
 #include "nccl_tuner_abi.h"
 
 /* The arm that is decided on at a point; NULL: NCCL's own choice stands. */
@@ -402,7 +403,7 @@ enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
     const struct stp_point *points = comparisons->points;
     const struct stp_point *outside = NULL;
     const size_t n = comparisons->n_points;
-    choice *choices;
+    choice *choices = NULL;
 
     /* Tuners are not told of types, operations and roots, so that there is no
      * saying whose rule it is. */
@@ -419,10 +420,7 @@ enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
                 "rule can tell them apart",
                 stp_coll_name(p.coll));
     }
-    choices = calloc(n + 1, sizeof(*choices));
-    out.rules = calloc(n + 1, sizeof(*out.rules));
-    if (choices == NULL || out.rules == NULL) {
-        free(choices);
+    if (!STP_ZEROED(out.rules, n + 1) || !STP_ZEROED(choices, n + 1)) {
         free(out.rules);
         return stp_nomem(err);
     }

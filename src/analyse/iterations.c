@@ -9,6 +9,7 @@
 #include "analyse/compare.h"
 #include "analyse/order.h"
 #include "core/names.h"
+#include "core/room.h"
 
 /* A row with its samples. */
 struct entry {
@@ -215,14 +216,10 @@ stp_summarise_iterations(const struct stp_iterations *iterations,
     const size_t n = s.n + 1;
     enum stp_status status = STP_OK;
 
-    s.entries = calloc(n, sizeof(*s.entries));
-    s.pool = calloc(iterations->n_samples + 1, sizeof(*s.pool));
-    s.out.settings = calloc(n, sizeof(*s.out.settings));
-    s.out.arms = calloc(n, sizeof(*s.out.arms));
-    s.out.rounds = calloc(n, sizeof(*s.out.rounds));
-    s.out.pairs = calloc(n, 2 * sizeof(*s.out.pairs));
-    if (s.entries == NULL || s.pool == NULL || s.out.settings == NULL ||
-        s.out.arms == NULL || s.out.rounds == NULL || s.out.pairs == NULL)
+    if (!STP_ZEROED(s.entries, n) ||
+        !STP_ZEROED(s.pool, iterations->n_samples + 1) ||
+        !STP_ZEROED(s.out.settings, n) || !STP_ZEROED(s.out.arms, n) ||
+        !STP_ZEROED(s.out.rounds, n) || !STP_ZEROED(s.out.pairs, 2 * n))
         status = stp_nomem(err);
     for (size_t i = 0; i < s.n && status == STP_OK; i++) {
         s.entries[i] = (struct entry){&iterations->data.rows[i], sample_us};

@@ -71,8 +71,6 @@ stp_summarise_iterations(const struct stp_iterations *iterations,
 
 void stp_iteration_summary_free(struct stp_iteration_summary *summary);
 
-/* ---- regimes ---- */
-
 /* A setting where the arm that is the fastest alone is not the one with the
  * shortest iteration.  Arms are those of the setting. */
 struct stp_regime {

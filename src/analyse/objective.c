@@ -313,8 +313,6 @@ enum stp_status stp_compare_registered(const struct stp_dataset *alone,
     return status;
 }
 
-/* ---- workloads ---- */
-
 bool stp_next_workload(const struct stp_dataset *data,
                        const struct stp_workload *after,
                        struct stp_workload *next_ret)

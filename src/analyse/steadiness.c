@@ -14,36 +14,24 @@ static double steadiness_get_median(double *values, size_t n)
     return summary.median;
 }
 
-/* Half the 95 percent interval of the logarithm of a gain of 'n' rounds. */
-static double steadiness_get_half_interval(double scatter, size_t n)
-{
-    return stp_t975(n - 1) * scatter / sqrt((double)n);
-}
-
-static double steadiness_get_half(const struct stp_gain *g)
-{
-    return log(g->high / g->gain);
-}
-
-/* Inverts steadiness_get_half_interval(). */
-static double steadiness_get_scatter(const struct stp_gain *g)
-{
-    return steadiness_get_half(g) * sqrt((double)g->n_pairs) /
-           stp_t975(g->n_pairs - 1);
-}
-
-/* The median over all arms that have an interval; -1 if none has. */
+/* The median over all arms that have an interval of half of it, in logarithms,
+ * or of the 'scatter' of the rounds that it comes from; -1 if none has. */
 static double steadiness_get_typical(const struct stp_comparisons *all,
-                                     double *values,
-                                     double (*of)(const struct stp_gain *g))
+                                     double *values, bool scatter)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < all->n_points; i++)
-        for (size_t a = 0; a < all->points[i].n_arms; a++)
-            if (all->points[i].arms[a].gain.n_pairs >= 2 &&
-                isfinite(all->points[i].arms[a].gain.high))
-                values[n++] = of(&all->points[i].arms[a].gain);
+        for (size_t a = 0; a < all->points[i].n_arms; a++) {
+            const struct stp_gain *g = &all->points[i].arms[a].gain;
+
+            if (g->n_pairs < 2 || !isfinite(g->high))
+                continue;
+            values[n++] =
+                log(g->high / g->gain) *
+                (scatter ? sqrt((double)g->n_pairs) / stp_t975(g->n_pairs - 1)
+                         : 1);
+        }
     return n > 0 ? steadiness_get_median(values, n) : -1;
 }
 
@@ -99,10 +87,8 @@ enum stp_status stp_steadiness_of(const struct stp_comparisons *each,
     }
     if (n_drifts > 0)
         s.drift = steadiness_get_median(values, n_drifts);
-    half = steadiness_get_typical(pooled, values, steadiness_get_half);
-    s.scatter = half < 0 ? 0
-                         : steadiness_get_typical(pooled, values,
-                                                  steadiness_get_scatter);
+    half = steadiness_get_typical(pooled, values, false);
+    s.scatter = half < 0 ? 0 : steadiness_get_typical(pooled, values, true);
     s.resolved = half < 0 ? INFINITY : expm1(half);
     free(values);
     *steadiness_ret = s;
@@ -124,7 +110,7 @@ size_t stp_rounds_for(const struct stp_steadiness *steadiness, double min_gain)
     while (enough - least > 1) {
         size_t n = least + (enough - least) / 2;
 
-        if (steadiness_get_half_interval(steadiness->scatter, n) >
+        if (stp_t975(n - 1) * steadiness->scatter / sqrt((double)n) >
             log1p(min_gain))
             least = n;
         else

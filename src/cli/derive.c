@@ -349,11 +349,10 @@ static enum stp_status memory_derive(const struct derive_options *o,
     STP_THEN(status, derive_keep_former(o->output, err));
     if (status == STP_OK && (o->output != NULL || is_printed))
         status = stp_memory_file_save(&rules.table, &origin, o->output, err);
-    if (status == STP_OK && o->json) {
-        status = stp_print_memory_rules_json(&rules.table, stdout, err);
-    } else if (status == STP_OK && !is_printed) {
-        status = stp_print_memory_rules(&rules.table, stdout, err);
-        derive_print_written(o, rules.table.n_rules, data->n_rows);
+    if (status == STP_OK && (o->json || !is_printed)) {
+        status = stp_print_memory_rules(&rules.table, o->json, stdout, err);
+        if (!o->json)
+            derive_print_written(o, rules.table.n_rules, data->n_rows);
     }
     stp_memory_rules_free(&rules);
     stp_memory_situations_free(&situations);

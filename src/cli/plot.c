@@ -11,7 +11,7 @@
 #include "report/measurements/measurements_csv.h"
 #include "report/training/train_charts.h"
 #include "report/training/train_json.h"
-#include "report/training/train_summary.h"
+#include "report/training/train_results.h"
 
 enum { DEFAULT_CURVES = 8 };
 

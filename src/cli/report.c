@@ -10,7 +10,7 @@
 #include "report/file.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/page/page.h"
-#include "report/results/normal.h"
+#include "report/results/results.h"
 
 struct report_options {
     struct stp_arguments paths;

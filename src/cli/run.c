@@ -393,14 +393,14 @@ static void run_report(const struct run_options *o, const char *policy,
     }
     if (is_staged && stp_staged_load(folder, o->rules, &staged, &err) != STP_OK)
         is_staged = stp_complain_error(NULL, &err) == STP_EXIT_OK;
-    if (status == STP_OK && o->json) {
-        status = stp_print_ledgers_json(&ledgers, named, learned, &setting,
-                                        is_staged ? &staged : NULL, fp, &err);
-    } else if (status == STP_OK && has_tuner) {
-        fprintf(fp, "%s: ", stp_command_name);
-        status = stp_print_ledgers(&ledgers, named, fp, &err);
-        if (status == STP_OK && learned != NULL && ledgers.n > 0)
-            status = stp_print_learning(learned, &setting, fp, &err);
+    if (status == STP_OK && (o->json || has_tuner)) {
+        if (!o->json)
+            fprintf(fp, "%s: ", stp_command_name);
+        status =
+            stp_print_ledgers(&ledgers, named, learned, &setting,
+                              is_staged ? &staged : NULL, o->json, fp, &err);
+        if (!o->json && learned != NULL && ledgers.n > 0)
+            STP_THEN(status, stp_print_learning(learned, &setting, fp, &err));
     }
     if (status == STP_OK && is_staged && !o->json) {
         fprintf(fp, "%s: ", stp_command_name);

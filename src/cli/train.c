@@ -8,7 +8,7 @@
 #include "launch/stop.h"
 #include "report/folder.h"
 #include "report/training/train_json.h"
-#include "report/training/train_summary.h"
+#include "report/training/train_results.h"
 #include "train/train_matrix.h"
 
 enum { DEFAULT_MICRO_BATCH = 4096 };

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,6 +215,16 @@ enum stp_status stp_read_file(const char *path, size_t max, char **text_ret,
     *text_ret = text;
     *len_ret = len;
     return STP_OK;
+}
+
+void stp_append(char *buf, size_t size, const char *fmt, ...)
+{
+    const size_t len = strlen(buf);
+    va_list va;
+
+    va_start(va, fmt);
+    vsnprintf(buf + len, size - len, fmt, va);
+    va_end(va);
 }
 
 const char *stp_base_name(const char *path)

@@ -49,6 +49,10 @@ bool stp_parse_size(const char *s, size_t len, uint64_t *value_ret);
 /* A finite decimal number such as 1.02, -3 or 2e-6, whatever the locale. */
 bool stp_parse_double(const char *s, size_t len, double *value_ret);
 
+/* Appends to the text in 'buf' of 'size' bytes what printf() would print, cut
+ * to what there is room for. */
+void stp_append(char *buf, size_t size, const char *fmt, ...) STP_PRINTF(3, 4);
+
 /* The name of a file without its folders: 'path' after its last slash. */
 const char *stp_base_name(const char *path);
 

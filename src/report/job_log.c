@@ -15,8 +15,6 @@
 
 enum { MAX_LOG = 512 << 20 };
 
-/* ---- what NCCL logs ---- */
-
 #define JOB      STP_LOG_OF_JOB
 #define COMM     STP_LOG_OF_COMM
 #define DECISION STP_LOG_OF_CALL

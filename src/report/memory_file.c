@@ -6,12 +6,6 @@
 
 #include "core/names.h"
 
-/* The optional columns that some rule needs; a comma in a GPU's name would
- * break the line. */
-struct memory_columns {
-    bool min_ctas, overlap, gpu;
-};
-
 static void memory_write_evidence(const struct stp_memory_rule *rule, FILE *fp)
 {
     char text[STP_MEMORY_TEXT];
@@ -80,14 +74,16 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
     if (stp_policy_text_begin(&text, err) != STP_OK)
         return STP_ERR_NOMEM;
 
-    struct memory_columns columns = {false, false, false};
+    /* Optional columns are there if a rule needs them; a comma in a GPU's name
+     * would break the line. */
+    bool has_ctas = false, has_overlap = false, has_gpu = false;
 
     for (size_t i = 0; i < table->n_rules; i++) {
         const char *gpu = table->rules[i].rule.gpu;
 
-        columns.min_ctas |= table->rules[i].rule.min_ctas != 0;
-        columns.overlap |= table->rules[i].rule.overlap != -1;
-        columns.gpu |= gpu != NULL && strpbrk(gpu, ",#\n") == NULL;
+        has_ctas |= table->rules[i].rule.min_ctas != 0;
+        has_overlap |= table->rules[i].rule.overlap != -1;
+        has_gpu |= gpu != NULL && strpbrk(gpu, ",#\n") == NULL;
     }
 
     stp_same_bits_write(origin, text.fp);
@@ -103,7 +99,7 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
                         "slower"
                       : ", and goes on at neighbouring sizes where it is "
                         "faster than both by less, with the same confidence");
-    if (columns.min_ctas)
+    if (has_ctas)
         fputs("# min_ctas is what ncclConfig_t.minCTAs of the communicator is "
               "to be, with maxCTAs 64; 0: NCCL's own.\n",
               text.fp);
@@ -112,7 +108,7 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
               "by one; with graph 1, of CUDA graphs. Both copies are in "
               "them.\n",
               text.fp);
-    if (columns.overlap)
+    if (has_overlap)
         fputs("# Times with overlap 0 are of collectives back to back, or of "
               "an iteration less its compute; with overlap 1, of an "
               "iteration.\n",
@@ -124,11 +120,11 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
     stp_memory_drops_write(table, "# ", text.fp);
     fprintf(text.fp,
             "collective,min_bytes,max_bytes,memory%s,nNodes,nRanks%s%s\n",
-            columns.min_ctas ? ",min_ctas" : "",
-            is_staged         ? ",graph"
-            : columns.overlap ? ",overlap"
-                              : "",
-            columns.gpu ? ",gpu" : "");
+            has_ctas ? ",min_ctas" : "",
+            is_staged     ? ",graph"
+            : has_overlap ? ",overlap"
+                          : "",
+            has_gpu ? ",gpu" : "");
     for (size_t i = 0; i < table->n_rules; i++) {
         fputc('\n', text.fp);
         memory_write_evidence(&table->rules[i], text.fp);
@@ -142,13 +138,13 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
         else
             fprintf(text.fp, "%" PRIu64, rule->bytes.max);
         fprintf(text.fp, ",%s", stp_memory_name(rule->memory));
-        if (columns.min_ctas)
+        if (has_ctas)
             fprintf(text.fp, ",%d", rule->min_ctas);
         memory_write_range(&rule->nodes, text.fp);
         memory_write_range(&rule->ranks, text.fp);
-        if (is_staged || columns.overlap)
+        if (is_staged || has_overlap)
             fprintf(text.fp, ",%d", is_staged ? rule->graph : rule->overlap);
-        if (columns.gpu)
+        if (has_gpu)
             fprintf(text.fp, ",%s", rule->gpu != NULL ? rule->gpu : "*");
         fputc('\n', text.fp);
     }

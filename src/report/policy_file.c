@@ -13,6 +13,7 @@
 #include "core/names.h"
 #include "core/policy/memory_policy.h"
 #include "core/policy/policy_columns.h"
+#include "core/room.h"
 #include "report/file.h"
 #include "report/words.h"
 
@@ -118,13 +119,6 @@ void stp_no_rule_write(const struct stp_policy_origin *origin, FILE *fp)
           fp);
 }
 
-/* Whether the rule decides only about a collective by itself: a sum in a group
- * lies on other channels than one of its size alone. */
-static bool policy_is_alone(const struct stp_derived_rule *rule)
-{
-    return stp_coll_reduces(rule->coll) && rule->n_ranks > 2;
-}
-
 static void policy_write_rule(const struct stp_derived_rule *rule,
                               const struct stp_policy_origin *origin, FILE *fp)
 {
@@ -158,8 +152,10 @@ static void policy_write_rule(const struct stp_derived_rule *rule,
             stp_proto_name(rule->arm.proto),
             rule->arm.n_channels == 0 ? -1 : rule->arm.n_channels,
             rule->n_nodes, rule->n_ranks);
+    /* a sum in a group lies on other channels than one of its size alone */
     if (origin->same_bits)
-        fputs(policy_is_alone(rule) ? ",1" : ",-1", fp);
+        fputs(stp_coll_reduces(rule->coll) && rule->n_ranks > 2 ? ",1" : ",-1",
+              fp);
     if (policy_has_gpu_column(origin))
         fprintf(fp, ",%s", origin->data->gpu);
     fprintf(fp, "\n");
@@ -358,8 +354,6 @@ enum stp_status stp_policy_file_save(const struct stp_derived *derived,
 static const char *const proofs[] = {STP_POLICY_PROOF_TEXT,
                                      STP_POLICY_PROOF_CSV};
 
-enum { N_PROOFS = sizeof(proofs) / sizeof(proofs[0]) };
-
 static bool policy_name_proof(const char *policy, const char *suffix,
                               char path[STP_POLICY_BACKUP])
 {
@@ -393,7 +387,7 @@ enum stp_status stp_policy_back_up(const char *path,
         char from[STP_POLICY_BACKUP];
         char to[STP_POLICY_BACKUP];
 
-        for (int i = 0; i < N_PROOFS; i++)
+        for (size_t i = 0; i < STP_N_OF(proofs); i++)
             if (policy_name_proof(path, proofs[i], from) &&
                 policy_name_proof(backup_ret, proofs[i], to))
                 rename(from, to);

@@ -71,10 +71,10 @@ std::string Ledger(std::string_view bytes)
               {reinterpret_cast<const char *>(&ledger), sizeof(ledger)});
     if (stp_ledgers_load(folder.c_str(), &ledgers, &err) != STP_OK)
         return FaultOf(err);
-    if (stp_print_ledgers(&ledgers, nullptr, printed.fp, &err) != STP_OK ||
-        stp_print_ledgers_json(&ledgers, nullptr, nullptr, nullptr, nullptr,
-                               printed.fp, &err) != STP_OK)
-        fault = FaultOf(err);
+    for (bool is_json : {false, true})
+        if (stp_print_ledgers(&ledgers, nullptr, nullptr, nullptr, nullptr,
+                              is_json, printed.fp, &err) != STP_OK)
+            fault = FaultOf(err);
     stp_ledgers_free(&ledgers);
     return fault;
 }

@@ -5,7 +5,7 @@
 #include <string>
 
 extern "C" {
-#include "report/results/normal.h"
+#include "report/results/results.h"
 }
 
 #include "nccl_tuner_abi.h"

@@ -12,6 +12,7 @@
 #include "core/policy/memory_policy.h"
 #include "core/policy/policy_columns.h"
 #include "core/room.h"
+#include "core/text.h"
 #include "nccl_tuner_abi.h"
 
 /* Comparisons of two rules: some seconds. */
@@ -206,22 +207,20 @@ static void rules_add_shadow(struct check *c, size_t i,
 {
     struct stp_finding *f = check_add(c, i, shadow->kind, NULL, NULL);
     char lines[64];
-    size_t n, len;
+    size_t n;
 
     for (size_t k = 0; k < n_counted; k++)
         if (c->used[k])
             check_add_other(c, c->counted[k], f);
     n = f->n_others < STP_FINDING_LINES ? f->n_others
                                         : (size_t)STP_FINDING_LINES;
-    len = (size_t)snprintf(lines, sizeof(lines), "line%s %u",
-                           f->n_others > 1 ? "s" : "", f->others[0]);
+    snprintf(lines, sizeof(lines), "line%s %u", f->n_others > 1 ? "s" : "",
+             f->others[0]);
     for (size_t k = 1; k < n; k++)
-        len += (size_t)snprintf(lines + len, sizeof(lines) - len, "%s%u",
-                                k + 1 == f->n_others ? " and " : ", ",
-                                f->others[k]);
+        stp_append(lines, sizeof(lines), "%s%u",
+                   k + 1 == f->n_others ? " and " : ", ", f->others[k]);
     if (f->n_others > n)
-        snprintf(lines + len, sizeof(lines) - len, " and %zu more",
-                 f->n_others - n);
+        stp_append(lines, sizeof(lines), " and %zu more", f->n_others - n);
     f->fix = shadow->fix;
     c->idle[i] = shadow->kind == STP_CHECK_DEAD;
     snprintf(f->text, sizeof(f->text), "%s%s match%s %s", shadow->before, lines,
@@ -262,51 +261,40 @@ static const char *const side_names[STP_N_SIDES] = {
     [STP_SIDE_GRAPH] = "graph",
 };
 
-struct part {
-    char text[128];
-};
+enum { PART = 128 };
 
 /* The sides by which 'both' is less than 'box', and whether the earlier rule
  * decides only some of it, such as "bytes 0 to 4095". */
 static const char *rules_describe_part(const struct stp_box *both,
                                        const struct stp_box *box,
                                        const struct stp_rule *earlier,
-                                       struct part *part)
+                                       char text[PART])
 {
-    size_t size = sizeof(part->text), len = 0;
-
-    part->text[2] = '\0';
-    for (int s = 0; s < STP_N_SIDES && len < size; s++) {
+    text[0] = '\0';
+    for (int s = 0; s < STP_N_SIDES; s++) {
         const struct stp_range *side = &both->side[s];
-        char *at = part->text + len;
+        const bool is_one = side->min == side->max;
+        const bool has_end = side->max != UINT64_MAX;
 
         if (memcmp(side, &box->side[s], sizeof(*side)) == 0)
             continue;
-        if (side->min == side->max)
-            len += (size_t)snprintf(at, size - len, ", %s %" PRIu64,
-                                    side_names[s], side->min);
-        else if (side->max == UINT64_MAX)
-            len += (size_t)snprintf(at, size - len, ", %s from %" PRIu64,
-                                    side_names[s], side->min);
-        else
-            len +=
-                (size_t)snprintf(at, size - len, ", %s %" PRIu64 " to %" PRIu64,
-                                 side_names[s], side->min, side->max);
+        stp_append(text, PART, ", %s %s%" PRIu64, side_names[s],
+                   is_one || has_end ? "" : "from ", side->min);
+        if (!is_one && has_end)
+            stp_append(text, PART, " to %" PRIu64, side->max);
     }
-    if (len < size && both->gpu != NULL && box->gpu == NULL)
-        len += (size_t)snprintf(part->text + len, size - len, ", gpu %s",
-                                both->gpu);
-    if (len < size && stp_memory_rule_takes_rounds(earlier))
-        snprintf(part->text + len, size - len, ", whole rounds of its CTAs");
-    return part->text + strlen(", ");
+    if (both->gpu != NULL && box->gpu == NULL)
+        stp_append(text, PART, ", gpu %s", both->gpu);
+    if (stp_memory_rule_takes_rounds(earlier))
+        stp_append(text, PART, ", whole rounds of its CTAs");
+    return text + strspn(text, ", ");
 }
 
 static void rules_add_overlap(struct check *c, size_t i, size_t n_met)
 {
     struct stp_finding *f = check_add(c, i, STP_CHECK_OVERLAP, NULL, NULL);
     struct stp_box both;
-    struct part part;
-    char more[64] = "";
+    char more[64] = "", part[PART];
 
     for (size_t k = 0; k < n_met; k++)
         check_add_other(c, c->met[k], f);
@@ -319,11 +307,9 @@ static void rules_add_overlap(struct check *c, size_t i, size_t n_met)
              "what is left",
              f->others[0],
              rules_describe_part(&both, &c->boxes[i],
-                                 stp_policy_rule(c->policy, c->met[0]), &part),
+                                 stp_policy_rule(c->policy, c->met[0]), part),
              more);
 }
-
-/* ---- a rule and those before it ---- */
 
 static void rules_check_earlier(struct check *c, size_t i)
 {
@@ -438,8 +424,6 @@ static void rules_check_gap(struct check *c, size_t i)
         rules_add_gap(c, i, next);
 }
 
-/* ---- bits ---- */
-
 /* Finds rules of sums that decide about more than a measured size of one
  * collective, where nobody knows in which order they are added. */
 static void rules_check_bits(struct check *c, size_t i)
@@ -459,8 +443,6 @@ static void rules_check_bits(struct check *c, size_t i)
                   is_range ? "a range of sizes" : "groups of collectives");
 }
 
-/* ---- the check ---- */
-
 enum stp_status stp_check(const struct stp_check_options *options,
                           struct stp_findings *findings_ret,
                           struct stp_error *err)
@@ -477,14 +459,9 @@ enum stp_status stp_check(const struct stp_check_options *options,
     c.policy = policy;
     c.n = stp_policy_size(policy);
     n = c.n + 1; /* none may be legal, and is no failure */
-    c.boxes = malloc(n * sizeof(*c.boxes));
-    c.idle = calloc(n, sizeof(*c.idle));
-    c.met = malloc(n * sizeof(*c.met));
-    c.counted = malloc(n * sizeof(*c.counted));
-    c.by = malloc(n * sizeof(*c.by));
-    c.used = malloc(n * sizeof(*c.used));
-    if (c.boxes == NULL || c.idle == NULL || c.met == NULL ||
-        c.counted == NULL || c.by == NULL || c.used == NULL)
+    if (!STP_ZEROED(c.boxes, n) || !STP_ZEROED(c.idle, n) ||
+        !STP_ZEROED(c.met, n) || !STP_ZEROED(c.counted, n) ||
+        !STP_ZEROED(c.by, n) || !STP_ZEROED(c.used, n))
         c.status = stp_nomem(err);
     for (size_t i = 0; i < c.n && c.status == STP_OK; i++)
         c.boxes[i] = stp_box_of(stp_policy_rule(policy, i));

@@ -1,12 +1,8 @@
-/*
- * contract_agree.c - checks that all ranks decide the same, whatever differs
+/* contract_agree.c - checks that all ranks decide the same, whatever differs
  * between them and whatever becomes of them
  *
  * NCCL compares nothing between ranks: it hangs or corrupts data if they
- * differ.  So what ranks can see differently is made to differ, on purpose
- * rather than by chance: schedule, layout, regBuff, environment, files, and who
- * still lives.
- */
+ * differ.  So what ranks can see differently is made to differ on purpose. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,8 +216,6 @@ void stp_check_scenarios(struct stp_contract_run *run)
     }
 }
 
-/* ---- layouts ---- */
-
 const struct stp_scenario stp_scenarios_one_thread[] = {
     {.title = "one thread", .asks_more = true, .takes_seeds = true},
     {0},
@@ -241,8 +235,6 @@ const struct stp_scenario stp_scenarios_processes[] = {
      .play_at_once = true},
     {0},
 };
-
-/* ---- children ---- */
 
 /* Two by ncclCommSplit(), and two by ncclCommShrink(), which have the same
  * commId. */
@@ -292,8 +284,6 @@ void stp_check_agree_children(struct stp_contract_run *run)
     }
 }
 
-/* ---- deaths ---- */
-
 static const struct mock_death at_once = {.rank = 1, .step = 0};
 static const struct mock_death later = {.rank = 0, .step = 60};
 
@@ -313,8 +303,6 @@ const struct stp_scenario stp_scenarios_death[] = {
      .then_another = true},
     {0},
 };
-
-/* ---- regBuff ---- */
 
 static void agree_vary_reg_buff(void *play, int rank, size_t step,
                                 struct mock_call *call)

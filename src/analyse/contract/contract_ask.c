@@ -10,8 +10,6 @@
 #include "core/rng.h"
 #include "core/text.h"
 
-/* ---- verdicts ---- */
-
 static void ask_set_verdict(struct stp_contract_slot *slot,
                             enum stp_contract_verdict verdict, const char *fmt,
                             va_list args)
@@ -61,32 +59,19 @@ void stp_contract_fail(struct stp_contract_run *run, const char *fmt, ...)
     stp_contract_end(run);
 }
 
-void stp_contract_skip(struct stp_contract_run *run, const char *fmt, ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    ask_set_verdict(run->slot, STP_CONTRACT_SKIP, fmt, args);
-    va_end(args);
-    stp_contract_end(run);
-}
-
 void stp_contract_at(struct stp_contract_run *run, const char *fmt, ...)
 {
     const char *policy = getenv("NCCL_TUNER_CONFIG_FILE");
-    char *at = run->slot->at;
-    size_t len;
     va_list args;
 
     run->slot->call.n_bytes = 0;
     atomic_fetch_add(&run->slot->n_attempts, 1);
     va_start(args, fmt);
-    vsnprintf(at, sizeof(run->slot->at), fmt, args);
+    vsnprintf(run->slot->at, sizeof(run->slot->at), fmt, args);
     va_end(args);
-    len = strlen(at);
     if (policy != NULL && policy[0] != '\0')
-        snprintf(at + len, sizeof(run->slot->at) - len, ", with policy %s",
-                 stp_base_name(policy));
+        stp_append(run->slot->at, sizeof(run->slot->at), ", with policy %s",
+                   stp_base_name(policy));
 }
 
 void stp_contract_begin_call(struct stp_contract_run *run,
@@ -95,8 +80,6 @@ void stp_contract_begin_call(struct stp_contract_run *run,
     run->slot->call = *call;
     atomic_fetch_add(&run->slot->n_attempts, 1);
 }
-
-/* ---- NCCL and communicators ---- */
 
 /* Replaces 'before' in the list of what is open; what the list has no room for
  * is not closed at the end. */
@@ -171,12 +154,14 @@ void stp_contract_destroy(struct stp_contract_run *run, struct mock_comm *comm)
 
 void stp_contract_needs_file(struct stp_contract_run *run)
 {
-    if (run->reads_file == STP_READS_NO_FILE)
-        stp_contract_skip(run, "no answer changed with NCCL_TUNER_CONFIG_FILE");
-    if (run->reads_file == STP_READS_UNKNOWN)
-        stp_contract_skip(run,
-                          "it did not survive being asked whether it reads "
-                          "NCCL_TUNER_CONFIG_FILE");
+    if (run->reads_file == STP_READS_FILE)
+        return;
+    stp_contract_set(run->slot, STP_CONTRACT_SKIP,
+                     run->reads_file == STP_READS_NO_FILE
+                         ? "no answer changed with NCCL_TUNER_CONFIG_FILE"
+                         : "it did not survive being asked whether it reads "
+                           "NCCL_TUNER_CONFIG_FILE");
+    stp_contract_end(run);
 }
 
 void stp_contract_set_policy(const char *path)
@@ -184,23 +169,16 @@ void stp_contract_set_policy(const char *path)
     setenv("NCCL_TUNER_CONFIG_FILE", path, 1);
 }
 
-/* ---- words ---- */
-
 const char *stp_contract_describe(const struct mock_call *call,
                                   char text[STP_CALL_TEXT])
 {
-    int n = snprintf(text, STP_CALL_TEXT, "%s of %zu bytes",
-                     stp_coll_name((int)call->coll), call->n_bytes);
-
+    snprintf(text, STP_CALL_TEXT, "%s of %zu bytes",
+             stp_coll_name((int)call->coll), call->n_bytes);
     if (call->n_pipe_ops > 1)
-        n += snprintf(text + n, STP_CALL_TEXT - (size_t)n, ", numPipeOps %d",
-                      call->n_pipe_ops);
-    if (call->reg_buff)
-        n += snprintf(text + n, STP_CALL_TEXT - (size_t)n, ", regBuff 1");
-    if (call->fp8)
-        n += snprintf(text + n, STP_CALL_TEXT - (size_t)n, ", fp8");
-    if (call->no_nvls)
-        snprintf(text + n, STP_CALL_TEXT - (size_t)n, ", no NVLS type");
+        stp_append(text, STP_CALL_TEXT, ", numPipeOps %d", call->n_pipe_ops);
+    stp_append(text, STP_CALL_TEXT, "%s%s%s",
+               call->reg_buff ? ", regBuff 1" : "", call->fp8 ? ", fp8" : "",
+               call->no_nvls ? ", no NVLS type" : "");
     return text;
 }
 
@@ -213,8 +191,6 @@ static void ask_describe_decision(const struct stp_decision *d, char text[96])
                  stp_algo_name(d->algo), stp_proto_name(d->proto),
                  d->n_channels, d->asked_channels);
 }
-
-/* ---- questions ---- */
 
 struct mock_call stp_contract_call(uint64_t seed, size_t i)
 {

@@ -1,5 +1,4 @@
-/*
- * contract_calls.c - checks of single calls of getCollInfo
+/* contract_calls.c - checks of single calls of getCollInfo
  *
  * One process makes all calls, and all judges of the list of checks look at
  * each: every collective and size, on machines whose tables have NVLS, or
@@ -155,25 +154,11 @@ void stp_judge_inside(const struct stp_asked *asked)
         CALLS_FAIL(asked, "%s", asked->why);
 }
 
-static bool calls_is_negative(float before, float after)
-{
-    return !(after >= 0);
-}
+/* Entries that the tuner wrote. */
+enum entries { ANY, NEGATIVE, REVIVED };
 
-static bool calls_is_revived(float before, float after)
-{
-    return before < 0 && after >= 0;
-}
-
-static bool calls_is_any(float before, float after)
-{
-    return true;
-}
-
-/* Describes the first entry that the tuner wrote and of which 'is_bad' says so;
- * false if there is none. */
-static bool calls_find_entry(const struct stp_asked *asked,
-                             bool (*is_bad)(float before, float after),
+/* Describes the first of them; false if there is none. */
+static bool calls_find_entry(const struct stp_asked *asked, enum entries which,
                              char text[96])
 {
     const float *before = asked->outcome.cost[0];
@@ -181,7 +166,9 @@ static bool calls_find_entry(const struct stp_asked *asked,
 
     for (int i = 0; i < NCCL_NUM_ALGORITHMS * NCCL_NUM_PROTOCOLS; i++)
         if (memcmp(&before[i], &after[i], sizeof(*after)) != 0 &&
-            is_bad(before[i], after[i])) {
+            (which == ANY ||
+             (which == NEGATIVE ? !(after[i] >= 0)
+                                : before[i] < 0 && after[i] >= 0))) {
             snprintf(text, 96, "%g written over %g in %s/%s", (double)after[i],
                      (double)before[i], stp_algo_name(i / NCCL_NUM_PROTOCOLS),
                      stp_proto_name(i % NCCL_NUM_PROTOCOLS));
@@ -191,24 +178,23 @@ static bool calls_find_entry(const struct stp_asked *asked,
 }
 
 static void calls_judge_entries(const struct stp_asked *asked,
-                                bool (*is_bad)(float before, float after),
-                                const char *why)
+                                enum entries which, const char *why)
 {
     char text[96];
 
-    if (calls_find_entry(asked, is_bad, text))
+    if (calls_find_entry(asked, which, text))
         CALLS_FAIL(asked, "%s, %s", text, why);
 }
 
 void stp_judge_negative(const struct stp_asked *asked)
 {
-    calls_judge_entries(asked, calls_is_negative,
+    calls_judge_entries(asked, NEGATIVE,
                         "which NCCL 2.31 and later would take as the cheapest");
 }
 
 void stp_judge_revived(const struct stp_asked *asked)
 {
-    calls_judge_entries(asked, calls_is_revived,
+    calls_judge_entries(asked, REVIVED,
                         "which NCCL had ruled out and would crash or hang on");
 }
 
@@ -230,7 +216,7 @@ void stp_judge_unmatched(const struct stp_asked *asked)
     char text[96];
 
     if (!asked->is_over && asked->outcome.asked_channels != 0 &&
-        asked->sees_table && !calls_find_entry(asked, calls_is_any, text))
+        asked->sees_table && !calls_find_entry(asked, ANY, text))
         CALLS_FAIL(asked, "sets channels to %d, though it changes no cost",
                    asked->outcome.asked_channels);
 }
@@ -253,7 +239,7 @@ static void calls_judge_nothing(const struct stp_asked *asked)
     if (asked->outcome.asked_channels != 0)
         CALLS_FAIL(asked, "sets channels to %d, though its policy is empty",
                    asked->outcome.asked_channels);
-    calls_judge_entries(asked, calls_is_any, "though its policy is empty");
+    calls_judge_entries(asked, ANY, "though its policy is empty");
     mock_comm_collective(asked->comm_alone, &asked->call, &alone);
     if (memcmp(alone.cost, asked->outcome.cost, sizeof(alone.cost)) != 0)
         CALLS_FAIL(asked, "%s",
@@ -298,8 +284,6 @@ void stp_check_empty(struct stp_contract_run *run)
         calls_ask_everywhere(
             run, (struct calls){.slot = run->slot, .decides_nothing = true});
 }
-
-/* ---- policies that nobody should write ---- */
 
 static const struct {
     const char *title;
@@ -348,8 +332,6 @@ void stp_check_policies(struct stp_contract_run *run)
         calls_ask(run, &calls);
     }
 }
-
-/* ---- all versions ---- */
 
 /* Calls beyond the first are shared by the versions that take the same
  * tuner. */

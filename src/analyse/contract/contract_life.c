@@ -8,8 +8,6 @@
 
 enum { N_RANKS = 8 }; /* contexts alive together */
 
-/* ---- loading ---- */
-
 /* Keeps the loader's last line, which says why there is no tuner. */
 static void life_keep_line(void *user, ncclDebugLogLevel level,
                            unsigned long flags, const char *line)
@@ -34,8 +32,6 @@ void stp_check_loads(struct stp_contract_run *run)
         mock_nccl_find_tuner(nccl, slot->tuner_name, sizeof(slot->tuner_name));
     mock_nccl_destroy(nccl);
 }
-
-/* ---- one communicator after the other ---- */
 
 /* Makes a communicator, asks, and destroys it.  Returns whether NCCL gave it
  * the tuner, which 2.21 does not after the last one was destroyed. */
@@ -130,8 +126,6 @@ void stp_check_init(struct stp_contract_run *run)
                      1 + STP_N_SHAPES);
 }
 
-/* ---- loaded again, and never unloaded ---- */
-
 enum { N_LIVES = 20 };
 
 /* 'first' was asked before the library was loaded for 'nccl'. */
@@ -178,8 +172,6 @@ void stp_check_stays_loaded(struct stp_contract_run *run)
                    "in a later communicator of the same library");
 }
 
-/* ---- many contexts ---- */
-
 /* All ranks of a communicator are made in one thread, and destroyed in the
  * order of ncclCommDestroy() in a process of many GPUs; this twice. */
 void stp_check_finalize(struct stp_contract_run *run)
@@ -204,8 +196,6 @@ void stp_check_finalize(struct stp_contract_run *run)
         stp_contract_same(run, &first, "before", &later,
                           "after 16 contexts were finalized");
 }
-
-/* ---- contexts of different communicators ---- */
 
 static void life_ask_and_compare(struct stp_contract_run *run,
                                  struct mock_comm *comm,

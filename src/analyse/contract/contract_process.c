@@ -18,8 +18,6 @@
 #include "analyse/contract/contract_suite.h"
 #include "core/rng.h"
 
-/* ---- the process itself ---- */
-
 enum { N_SIGNALS = 65 };
 
 /* The entries of a folder of /proc/self. */
@@ -142,8 +140,6 @@ void stp_check_process(struct stp_contract_run *run)
     run->slot->done = true;
     exit(0);
 }
-
-/* ---- the log ---- */
 
 enum { N_ASKED = 2, MAX_WARNINGS = 5 };
 

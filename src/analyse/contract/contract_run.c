@@ -321,7 +321,6 @@ static void suite_choose_nccl(struct suite *s)
     int asked = mock_release_find(nccl);
     const char *why = asked >= 0 ? s->loads[asked] : "";
     int oldest = 0, newest = STP_MAX_NCCL - 1;
-    int n = 0;
 
     while (oldest < STP_MAX_NCCL && !suite_takes(s, oldest))
         oldest++;
@@ -341,13 +340,12 @@ static void suite_choose_nccl(struct suite *s)
         int tuner = s->common.tuner_versions[v];
 
         if (tuner != 0 && tuner != last)
-            n += snprintf(slot->text + n, sizeof(slot->text) - (size_t)n,
-                          "v%d ", tuner);
+            stp_append(slot->text, sizeof(slot->text), "v%d ", tuner);
         last = tuner;
     }
-    snprintf(slot->text + n, sizeof(slot->text) - (size_t)n, "in NCCL %s to %s",
-             mock_release_name((size_t)oldest),
-             mock_release_name((size_t)newest));
+    stp_append(slot->text, sizeof(slot->text), "in NCCL %s to %s",
+               mock_release_name((size_t)oldest),
+               mock_release_name((size_t)newest));
 }
 
 /* ---- stages ---- */

@@ -130,8 +130,6 @@ void stp_contract_set(struct stp_contract_slot *slot,
  * process of the check. */
 _Noreturn void stp_contract_fail(struct stp_contract_run *run, const char *fmt,
                                  ...) STP_PRINTF(2, 3);
-_Noreturn void stp_contract_skip(struct stp_contract_run *run, const char *fmt,
-                                 ...) STP_PRINTF(2, 3);
 _Noreturn void stp_contract_end(struct stp_contract_run *run);
 
 /* Notes the attempt under way, should the tuner crash or hang: what is done, or

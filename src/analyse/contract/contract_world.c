@@ -76,8 +76,6 @@ static const struct {
     {"256 nodes of 8 ranks", 2048, 256, 16},
 };
 
-/* ---- files ---- */
-
 bool stp_write_text(const char *path, const char *text)
 {
     FILE *fp = fopen(path, "w");
@@ -109,8 +107,6 @@ bool stp_write_policy(const char *path, bool tree, long now)
     whole &= futimens(fd, times) == 0;
     return close(fd) == 0 && whole;
 }
-
-/* ---- machines that are made up ---- */
 
 enum { N_CHANNELS = 8 }; /* that a search found; NCCL doubles them */
 
@@ -172,8 +168,6 @@ static enum stp_status world_make_shape(struct stp_world *world, int i,
         return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
     return STP_OK;
 }
-
-/* ---- all of it ---- */
 
 enum stp_status stp_world_open(struct stp_world *world,
                                const char *machine_path, unsigned n_ranks,

@@ -28,10 +28,9 @@ static unsigned explainer_find_line(const struct stp_explainer *e,
 }
 
 enum stp_status stp_explainer_ask(struct stp_explainer *explainer, int coll,
-                                  uint64_t n_bytes, struct stp_asked *asked_ret,
+                                  uint64_t n_bytes, struct stp_asked *a,
                                   struct stp_error *err)
 {
-    struct stp_asked *a = asked_ret;
     bool is_pair;
 
     memset(a, 0, sizeof(*a));
@@ -77,13 +76,12 @@ enum stp_status stp_explainer_comm(const struct stp_explainer *explainer,
     return STP_OK;
 }
 
-enum stp_status stp_explainer_open(struct stp_explainer *explainer_ret,
+enum stp_status stp_explainer_open(struct stp_explainer *e,
                                    const struct stp_explain_options *options,
                                    struct stp_error *err)
 {
     const struct mock_nccl_options alone = {.tuner_plugin = "none"};
     struct mock_nccl_options tuned = alone;
-    struct stp_explainer *e = explainer_ret;
     const struct mock_machine_info *m;
     enum stp_status status = STP_OK;
     struct stp_shape shape;
@@ -112,10 +110,8 @@ enum stp_status stp_explainer_open(struct stp_explainer *explainer_ret,
     return status;
 }
 
-void stp_explainer_close(struct stp_explainer *explainer)
+void stp_explainer_close(struct stp_explainer *e)
 {
-    struct stp_explainer *e = explainer;
-
     mock_comm_destroy(e->alone);
     mock_comm_destroy(e->tuned);
     mock_nccl_destroy(e->nccl_alone);

@@ -9,8 +9,6 @@
 
 extern const char stp_nccl_variables[]; /* variables.txt */
 
-/* ---- the table ---- */
-
 static size_t variable_take(const char **at, char *text, size_t size)
 {
     const size_t len = strcspn(*at, "|\n");
@@ -61,8 +59,6 @@ const char *stp_variable_words(const struct stp_variable *v)
 
     return words + (*words == ' ');
 }
-
-/* ---- values ---- */
 
 /* NCCL reads a distance by its name, in capitals, or by a digit. */
 static const char levels[] = "LOC,NVL,NVB,C2C,PIX,PXB,P2C,PXN,PHB,SYS";

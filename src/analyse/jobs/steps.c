@@ -28,8 +28,6 @@ struct sequence {
     size_t n_starts;
 };
 
-/* ---- their sequence ---- */
-
 /* Steps may be interrupted by evaluations, and the last calls may be of none:
  * looks at windows of calls for the sequence that holds most of them. */
 static void sequence_find(const struct calls *calls, struct sequence *best,
@@ -68,8 +66,6 @@ static void sequence_find(const struct calls *calls, struct sequence *best,
             other->starts = spare;
         }
 }
-
-/* ---- their times ---- */
 
 static double steps_trimmed_mean(double *values, size_t n)
 {

@@ -15,6 +15,8 @@
 #include "analyse/replay/replay_plan.h"
 #include "child/child.h"
 #include "core/names.h"
+#include "core/room.h"
+#include "core/text.h"
 #include "device/mock/operation.h"
 
 /* ==== one random schedule ==== */
@@ -115,8 +117,6 @@ static enum stp_status play_open_comm(const struct play *p, size_t i)
     return STP_OK;
 }
 
-/* ---- playing ---- */
-
 static enum stp_status replay_play_run(const struct stp_replay_plan *plan,
                                        struct mock_nccl *nccl,
                                        enum mock_layout layout, unsigned seed,
@@ -157,8 +157,6 @@ static enum stp_status replay_play_run(const struct stp_replay_plan *plan,
     free(p.ranks);
     return status;
 }
-
-/* ==== processes ==== */
 
 /* The schedules are shared out to processes.
  *
@@ -386,8 +384,6 @@ static enum stp_status jobs_run_seeds(const struct stp_replay_plan *plan,
     return status;
 }
 
-/* ==== the replay ==== */
-
 struct replay {
     struct stp_replay_plan plan;
     struct mock_nccl *nccl;        /* without a tuner */
@@ -396,8 +392,6 @@ struct replay {
     struct stp_replay out;
     struct stp_error *err;
 };
-
-/* ---- NCCL alone ---- */
 
 /* Without a tuner all communicators of one size are alike, and so are ranks. */
 static enum stp_status replay_play_alone(struct replay *r)
@@ -435,8 +429,6 @@ static enum stp_status replay_play_alone(struct replay *r)
     return status;
 }
 
-/* ---- expectations ---- */
-
 static enum stp_status replay_check_rows(struct replay *r)
 {
     for (size_t i = 0; i < r->plan.trace->n_rows; i++) {
@@ -445,17 +437,14 @@ static enum stp_status replay_check_rows(struct replay *r)
         const struct stp_expect *expect = &row->expect;
         const bool is_auto = expect->kind == STP_EXPECT_AUTO;
         char want[80];
-        int n;
 
         if (replay_came_out(expect, got))
             continue;
-        n = snprintf(want, sizeof(want), "%s%s/%s",
-                     is_auto ? "NCCL's own " : "",
-                     stp_algo_name(is_auto ? got->auto_algo : expect->algo),
-                     stp_proto_name(is_auto ? got->auto_proto : expect->proto));
+        snprintf(want, sizeof(want), "%s%s/%s", is_auto ? "NCCL's own " : "",
+                 stp_algo_name(is_auto ? got->auto_algo : expect->algo),
+                 stp_proto_name(is_auto ? got->auto_proto : expect->proto));
         if (!is_auto && expect->n_channels != 0)
-            snprintf(want + n, sizeof(want) - (size_t)n, "/%d",
-                     expect->n_channels);
+            stp_append(want, sizeof(want), "/%d", expect->n_channels);
         return stp_fail_at(r->err, STP_ERR_DEVICE, row->place.line, 0,
                            "%s of %zu bytes: wanted %s, got %s/%s/%d",
                            stp_coll_name((int)row->call.coll),
@@ -476,10 +465,9 @@ enum stp_status stp_replay(const struct stp_replay_options *options,
     enum stp_status status = stp_replay_plan_make(plan, options, trace, err);
 
     if (status == STP_OK) {
-        r.comms = calloc(plan->n_sizes, sizeof(struct mock_comm *));
-        r.outcomes = calloc(trace->n_rows, sizeof(*r.outcomes));
-        r.out.rows = calloc(trace->n_rows, sizeof(*r.out.rows));
-        if (r.comms == NULL || r.outcomes == NULL || r.out.rows == NULL)
+        if (!STP_ZEROED(r.comms, plan->n_sizes) ||
+            !STP_ZEROED(r.outcomes, trace->n_rows) ||
+            !STP_ZEROED(r.out.rows, trace->n_rows))
             status = stp_nomem(err);
         r.out.n_steps = plan->n_steps;
         r.out.machine_ranks =

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/qsort.h"
+#include "core/room.h"
 
 static enum stp_status plan_fail(struct stp_error *err, unsigned line)
 {
@@ -112,19 +113,15 @@ static enum stp_status plan_make_sizes(struct stp_replay_plan *plan, int asked,
 {
     const size_t n = plan->trace->n_comms;
     const struct stp_trace_comm *comms = plan->trace->comms;
-    struct sizing s = {
-        .plan = plan, .ranks = calloc(n, sizeof(int)), .err = err};
+    struct sizing s = {.plan = plan, .err = err};
     /* of those that the trace gives no number, or the largest */
     const int world =
         asked != 0 ? asked : mock_machine_get_info(plan->machine)->n_ranks;
     int largest = 0; /* that the trace says */
     enum stp_status status = STP_OK;
 
-    plan->sizes = calloc(n, sizeof(*plan->sizes));
-    plan->size_of = calloc(n, sizeof(*plan->size_of));
-    plan->colors = calloc(n, sizeof(*plan->colors));
-    if (s.ranks == NULL || plan->sizes == NULL || plan->size_of == NULL ||
-        plan->colors == NULL)
+    if (!STP_ZEROED(s.ranks, n) || !STP_ZEROED(plan->sizes, n) ||
+        !STP_ZEROED(plan->size_of, n) || !STP_ZEROED(plan->colors, n))
         status = stp_nomem(err);
     for (size_t i = 0; i < n; i++)
         if (comms[i].n_ranks > largest)
@@ -239,8 +236,6 @@ static void plan_make_steps(struct stp_replay_plan *plan)
     }
 }
 
-/* ---- what NCCL tells a tuner of groups ---- */
-
 static enum stp_status plan_check_pipe_ops(const struct stp_replay_plan *plan,
                                            size_t step, struct stp_error *err)
 {
@@ -287,13 +282,11 @@ enum stp_status stp_replay_plan_make(struct stp_replay_plan *plan,
     status = plan_make_sizes(plan, (int)options->n_ranks, err);
     if (status != STP_OK)
         return status;
-    plan->order = calloc(trace->n_rows, sizeof(*plan->order));
-    plan->calls = calloc(trace->n_rows, sizeof(*plan->calls));
-    plan->steps = calloc(trace->n_rows, sizeof(*plan->steps));
-    plan->first = calloc(trace->n_rows, sizeof(*plan->first));
-    plan->segments = calloc(trace->n_rows, sizeof(*plan->segments));
-    if (plan->order == NULL || plan->calls == NULL || plan->steps == NULL ||
-        plan->first == NULL || plan->segments == NULL || !plan_make_order(plan))
+    if (!STP_ZEROED(plan->order, trace->n_rows) ||
+        !STP_ZEROED(plan->calls, trace->n_rows) ||
+        !STP_ZEROED(plan->steps, trace->n_rows) ||
+        !STP_ZEROED(plan->first, trace->n_rows) ||
+        !STP_ZEROED(plan->segments, trace->n_rows) || !plan_make_order(plan))
         return stp_nomem(err);
     plan_make_steps(plan);
     for (size_t s = 0; s < plan->n_steps && status == STP_OK; s++)

@@ -96,8 +96,6 @@ static double execution_bytes(const cJSON *value)
     return sum;
 }
 
-/* ---- collectives ---- */
-
 /* The collective is the first of the values that names one, else the last
  * text. */
 static enum stp_status execution_add_collective(struct reading *r,

@@ -39,8 +39,6 @@ static const char *const variants[] = {"",
                                        "tensorcoalesced",
                                        "intotensorcoalesced"};
 
-/* ---- words ---- */
-
 int stp_read_coll(const char *word)
 {
     char plain[32];
@@ -92,8 +90,6 @@ double stp_read_number(const cJSON *json, const char *key)
                ? item->valuedouble
                : -1;
 }
-
-/* ---- groups ---- */
 
 enum stp_status stp_read_group(struct reading *r, const char *name, double size,
                                double stride, const char *ranks,
@@ -183,8 +179,6 @@ static enum stp_status read_find_comm(const struct reading *r,
     STP_THEN(status, stp_trace_add_comm(r->b, &comm, comm_ret, r->err));
     return status;
 }
-
-/* ---- collectives ---- */
 
 enum stp_status stp_read_skip(struct reading *r, const char *name,
                               const char *why, unsigned line)

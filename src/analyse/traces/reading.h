@@ -47,8 +47,6 @@ struct reading {
     struct stp_error *err;
 };
 
-/* ---- words ---- */
-
 /* A collective by any program's name for it, as nccl:_all_gather_base; -1 if
  * NCCL asks no tuner about it. */
 int stp_read_coll(const char *word);
@@ -62,8 +60,6 @@ const char *stp_read_word(const cJSON *json, const char *key);
 /* The number from 0 under 'key'; -1 if there is none, or none that a time or a
  * number of bytes can be. */
 double stp_read_number(const cJSON *json, const char *key);
-
-/* ---- parts of the job ---- */
 
 /* The group of that name, which is added if there is none.  Its ranks may be
  * known by number, by the distance of two, or as PyTorch lists them, [0, 2,
@@ -79,8 +75,6 @@ enum stp_status stp_read_row(struct reading *r, const struct read_coll *coll,
 /* Counts what is not played: the name up to a blank or "(", and why not. */
 enum stp_status stp_read_skip(struct reading *r, const char *name,
                               const char *why, unsigned line);
-
-/* ---- events, and what becomes of them at the end ---- */
 
 typedef enum stp_status stp_event(struct reading *r, unsigned line,
                                   const cJSON *json);

@@ -54,8 +54,6 @@ static const struct event_kind {
     {"p2p_perf", "NCCL Inspector", stp_inspector_call},
 };
 
-/* ---- bytes ---- */
-
 static void source_keep(struct source *src, char c)
 {
     if (src->n_kept == src->max_kept)
@@ -86,8 +84,6 @@ static int source_next(struct source *src)
     src->line += *src->s == '\n';
     return (unsigned char)*src->s++;
 }
-
-/* ---- events ---- */
 
 /* Takes the events of a file: objects that an object holds under a key, or that
  * are items of a list there or of a list that is the file.  Brackets are
@@ -201,8 +197,6 @@ static enum stp_status traces_read_table(struct source *src,
     trace_ret->cut_line = src->is_damaged ? src->line : 0;
     return STP_OK;
 }
-
-/* ---- files ---- */
 
 static bool source_begins(const struct source *src, size_t at,
                           const char *bytes)

@@ -15,7 +15,7 @@
 #include "core/utf8.h"
 #include "launch/launch.h"
 #include "report/folder.h"
-#include "report/jobs/job_comparison.h"
+#include "report/jobs/job_runs_csv.h"
 
 #define DEFAULT_LOSS "[Ll]oss[ =:]+([-+]?([Nn]a[Nn]|[Ii]nf)|[-+0-9.eE]+)"
 

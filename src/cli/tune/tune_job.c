@@ -16,7 +16,7 @@
 #include "plugin/settings.h"
 #include "report/file.h"
 #include "report/json.h"
-#include "report/learning/bounds.h"
+#include "report/learning/learning.h"
 #include "report/learning/job_rules.h"
 #include "report/learning/journal.h"
 #include "report/learning/ledgers.h"

@@ -372,8 +372,6 @@ iteration_make_times(const struct stp_iteration_report *report,
     return status;
 }
 
-/* ---- charts of gains ---- */
-
 static enum stp_status
 iteration_make_gains(const struct stp_iteration_report *report,
                      const struct iteration_group *g,

@@ -341,8 +341,6 @@ enum stp_status stp_print_regimes(const struct stp_iteration_report *report,
     return stp_table_end(&t, fp, err);
 }
 
-/* ---- files ---- */
-
 enum stp_status stp_iteration_write(const struct stp_iteration_report *report,
                                     enum stp_table_format format,
                                     bool of_regimes, FILE *fp,

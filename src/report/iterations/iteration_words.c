@@ -6,6 +6,7 @@
 #include "analyse/order.h"
 #include "core/dtype.h"
 #include "core/names.h"
+#include "core/text.h"
 #include "nccl_tuner_abi.h"
 #include "report/charts/labels.h"
 #include "report/iterations/iteration_words.h"
@@ -99,8 +100,6 @@ void stp_iteration_what(const struct stp_iteration_setting *setting,
              product);
 }
 
-/* ---- where from ---- */
-
 enum stp_source
 stp_iteration_source(const struct stp_iteration_setting *setting)
 {
@@ -117,18 +116,13 @@ void stp_iteration_origin(const struct stp_dataset *data,
 {
     struct stp_source_count count = {0};
     char sources[STP_SOURCES_TEXT];
-    size_t len;
-
     stp_origin_text(data, text, STP_ITERATION_TEXT);
     for (size_t i = 0; i < n; i++)
         for (size_t a = 0; a < settings[i].n_arms; a++)
             count.n[settings[i].arms[a].source]++;
-    len = strlen(text);
     stp_sources_words(&count, sources);
-    snprintf(text + len, STP_ITERATION_TEXT - len, ", %s", sources);
+    stp_append(text, STP_ITERATION_TEXT, ", %s", sources);
 }
-
-/* ---- verdicts ---- */
 
 /* The arms other than NCCL's own choice, counted by their intervals. */
 struct iteration_count {
@@ -169,7 +163,6 @@ void stp_iteration_verdict(const struct stp_iteration_setting *setting,
     char name[STP_ARM_NAME] = "";
     char interval[STP_INTERVAL] = "";
     double percent = setting->resolution * 100;
-    size_t len;
 
     if (arm != NULL) {
         stp_arm_name(&arm->arm, name);
@@ -198,12 +191,10 @@ void stp_iteration_verdict(const struct stp_iteration_setting *setting,
     else
         snprintf(text, STP_ITERATION_TEXT,
                  "No arm differs from AUTO with 95 percent confidence.");
-    if (!isfinite(percent))
-        return;
-    len = strlen(text);
-    snprintf(text + len, STP_ITERATION_TEXT - len,
-             "%s%u rounds resolve %.3g percent.", between,
-             setting->arms[0].n_rounds, fmax(percent, 0.01));
+    if (isfinite(percent))
+        stp_append(text, STP_ITERATION_TEXT,
+                   "%s%u rounds resolve %.3g percent.", between,
+                   setting->arms[0].n_rounds, fmax(percent, 0.01));
 }
 
 void stp_iteration_regime_text(const struct stp_iteration_report *report,
@@ -234,8 +225,6 @@ void stp_iteration_regime_text(const struct stp_iteration_report *report,
                  "percent.",
                  report->n_regimes, n, s, report->min_gain * 100);
 }
-
-/* ---- samples ---- */
 
 const double *stp_iteration_next(const struct stp_iterations *iterations,
                                  const struct stp_iteration_setting *setting,

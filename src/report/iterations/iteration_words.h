@@ -38,8 +38,6 @@ void stp_iteration_regime_text(const struct stp_iteration_report *report,
 enum stp_source
 stp_iteration_source(const struct stp_iteration_setting *setting);
 
-/* ---- samples ---- */
-
 /* A place in the rows and their samples; all 0 is the beginning. */
 struct stp_iteration_cursor {
     size_t row;
@@ -53,8 +51,6 @@ const double *stp_iteration_next(const struct stp_iterations *iterations,
                                  const struct stp_iteration_arm *arm,
                                  struct stp_iteration_cursor *at,
                                  size_t *n_ret);
-
-/* ---- tables of the files ---- */
 
 /* Writes the arms of all settings, or the regimes, in CSV or Markdown.
  * STP_ERR_NOMEM. */

@@ -1,4 +1,4 @@
-#include "report/jobs/job_comparison.h"
+#include "report/jobs/job_runs_csv.h"
 
 #include <math.h>
 

@@ -5,6 +5,7 @@
  * arms; then a row a run. */
 #pragma once
 
+#include <stdio.h>
 #include "analyse/jobs/runs.h"
 #include "core/status.h"
 
@@ -43,3 +44,10 @@ bool stp_job_runs_alike(const struct stp_job_runs *a,
                         const char **difference_ret);
 
 void stp_job_runs_free(struct stp_job_runs *runs);
+
+/* Prints a row an arm, and sentences: of each arm against the baseline, of
+ * losses, and of what the times are.  Or one JSON object.  With no complete
+ * round only that is said.  STP_ERR_NOMEM. */
+enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
+                                         bool is_json, FILE *fp,
+                                         struct stp_error *err);

@@ -1,4 +1,4 @@
-#include "report/learning/bounds.h"
+#include "report/learning/learning.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -9,8 +9,6 @@ static const double aimed = 0.01;      /* to which the time left is told */
 static const double host_bound = 0.9;  /* of the launches */
 static const double host_ahead = 0.1;  /* likewise */
 static const double longest_s = 86400; /* that is worth telling */
-
-/* ---- the bounds ---- */
 
 static bool bounds_has_won(const struct stp_learning_key *key)
 {
@@ -68,8 +66,6 @@ bool stp_bounds_are_confirmed(const struct stp_learning *learning)
             return false;
     return true;
 }
-
-/* ---- sentences ---- */
 
 double stp_bounds_percent(double share)
 {

@@ -5,11 +5,10 @@
 #include <string.h>
 
 #include "core/names.h"
+#include "core/room.h"
 #include "core/text.h"
 #include "report/policy_file.h"
 #include "report/table.h"
-
-/* ---- the rules ---- */
 
 static bool rules_is_of(const struct stp_learning_set *set,
                         const struct stp_learning_key *key)
@@ -28,8 +27,6 @@ rules_find_in_set(const struct stp_learning_set *set,
             return &set->arms[i].arm;
     return NULL;
 }
-
-/* ---- all together ---- */
 
 /* Whether the set is of all rules for its shape, and of no others. */
 static bool rules_are_set(const struct stp_job_rules *r,
@@ -87,9 +84,7 @@ enum stp_status stp_job_rules_make(const struct stp_learning *all,
 {
     struct stp_job_rules r = {0};
 
-    r.rules = calloc(all->n + 1, sizeof(*r.rules));
-    r.totals = calloc(all->n + 1, sizeof(*r.totals));
-    if (r.rules == NULL || r.totals == NULL) {
+    if (!STP_ZEROED(r.rules, all->n + 1) || !STP_ZEROED(r.totals, all->n + 1)) {
         stp_job_rules_free(&r);
         return stp_nomem(err);
     }
@@ -135,8 +130,6 @@ void stp_job_rules_free(struct stp_job_rules *rules)
     *rules = (struct stp_job_rules){0};
 }
 
-/* ---- for the next run ---- */
-
 void stp_job_evidence_write(const struct stp_learning *all, FILE *fp)
 {
     fputs("collective,min_bytes,max_bytes,nNodes,nRanks,algorithm,protocol,"
@@ -158,8 +151,6 @@ void stp_job_evidence_write(const struct stp_learning *all, FILE *fp)
                     arm->n_blocks, arm->log_gain, arm->log_ss);
         }
 }
-
-/* ---- the policy ---- */
 
 void stp_job_totals_write(const struct stp_job_rules *rules, const char *prefix,
                           FILE *fp)
@@ -243,23 +234,6 @@ enum stp_status stp_job_rules_save(const struct stp_job_rules *rules,
     return stp_policy_text_end(&text, path, err);
 }
 
-/* ---- JSON ---- */
-
-static void rules_put_gain(const struct stp_learning_gain *gain,
-                           struct stp_table *t)
-{
-    struct stp_table object;
-
-    if (!(gain->gain > 0)) {
-        stp_table_word(t, "step", NULL, NULL);
-        return;
-    }
-    object = stp_table_member(t->row, "step");
-    stp_table_number(&object, "gain", NULL, gain->gain, 5);
-    stp_table_number(&object, "gain_low", NULL, gain->low, 5);
-    stp_table_number(&object, "gain_high", NULL, gain->high, 5);
-}
-
 static void rules_put_shape(uint64_t n_nodes, uint64_t n_ranks,
                             struct stp_table *t)
 {
@@ -282,7 +256,7 @@ void stp_json_job_rules(cJSON *root, const struct stp_job_rules *rules)
         stp_table_ran(&t, "choice", NULL, rule->arm.algo, rule->arm.proto,
                       rule->arm.n_channels);
         stp_table_count(&t, "blocks", NULL, rule->n_blocks);
-        rules_put_gain(&rule->gain, &t);
+        stp_put_learning_gain(&rule->gain, "step", NULL, &t);
     }
     t = stp_table_array(root, "together");
     for (size_t i = 0; i < rules->n_totals; i++) {
@@ -292,6 +266,6 @@ void stp_json_job_rules(cJSON *root, const struct stp_job_rules *rules)
         stp_table_count(&t, "communicators", NULL, total->n_comms);
         stp_table_count(&t, "blocks", NULL, total->n_blocks);
         stp_table_number(&t, "window_us", NULL, total->window_us, 0);
-        rules_put_gain(&total->gain, &t);
+        stp_put_learning_gain(&total->gain, "step", NULL, &t);
     }
 }

@@ -8,12 +8,11 @@
 
 #include "core/csv.h"
 #include "core/names.h"
+#include "core/room.h"
 #include "core/text.h"
 
 /* The beginning of the header that the plugin writes. */
 static const char journal_head[] = "t_us,comm,nNodes,nRanks,event,call,";
-
-/* ---- fields ---- */
 
 /* Numbers of some events are empty, and then 0. */
 static bool journal_number(const struct stp_field *f, double *value)
@@ -129,11 +128,9 @@ static const struct stp_csv_column journal_columns[] = {
 };
 // clang-format on
 
-/* ---- lines ---- */
-
 struct journal_reading {
     struct stp_journal_lines lines;
-    size_t room;
+    size_t capacity;
     unsigned first; /* line of the text that counts */
     unsigned line;  /* being read */
 };
@@ -142,16 +139,8 @@ static void *journal_begin_row(void *user, unsigned line)
 {
     struct journal_reading *r = user;
 
-    if (r->lines.n == r->room) {
-        size_t room = r->room > 0 ? 2 * r->room : 1024;
-        struct stp_journal_line *more =
-            realloc(r->lines.all, room * sizeof(*more));
-
-        if (more == NULL)
-            return NULL;
-        r->lines.all = more;
-        r->room = room;
-    }
+    if (!STP_ROOM(r->lines.all, r->lines.n, r->capacity))
+        return NULL;
     r->line = line;
     r->lines.all[r->lines.n] = (struct stp_journal_line){
         .coll = -1, .arm = {.algo = -1, .proto = -1}, .scale = 1};
@@ -191,8 +180,6 @@ static const struct stp_csv_format journal_format = {
     .begin_row = journal_begin_row,
     .end_row = journal_end_row,
 };
-
-/* ---- texts ---- */
 
 /* The header is the first line that is no comment. */
 static size_t journal_find_head(const char *text, size_t len)

@@ -6,9 +6,8 @@
 #include <string.h>
 
 #include "core/qsort.h"
+#include "core/room.h"
 #include "core/stats.h"
-
-/* ---- keys and arms ---- */
 
 /* Returns the order of lines or keys: large communicators first. */
 #define ORDER_KEYS(a, b)                                                       \
@@ -91,8 +90,6 @@ static void learning_add_time(struct stp_learning_key *key,
     }
 }
 
-/* ---- lines ---- */
-
 static void learning_take_line(struct stp_learning_key *key,
                                const struct stp_journal_line *line,
                                struct stp_learning_set *set)
@@ -163,8 +160,6 @@ static bool learning_make_keys(const struct stp_journal_lines *lines,
     return l->keys != NULL;
 }
 
-/* ---- sets ---- */
-
 static void set_clear(struct stp_learning_set *set)
 {
     set->n_blocks = 0;
@@ -206,34 +201,6 @@ struct stp_learning_gain stp_learning_gain_of(size_t n_blocks, double log_gain,
                                       exp(log_gain + half)};
 }
 
-/* ---- all ---- */
-
-static int learning_order_comms(const void *pa, const void *pb)
-{
-    const uint64_t *a = pa, *b = pb;
-
-    return (*a > *b) - (*a < *b);
-}
-
-/* Makes room for the sets of all communicators. */
-static bool learning_make_sets(const struct stp_journal_lines *lines,
-                               struct stp_learning *l)
-{
-    uint64_t *comms = calloc(lines->n + 1, sizeof(*comms));
-    size_t n = 0;
-
-    if (comms == NULL)
-        return false;
-    for (size_t i = 0; i < lines->n; i++)
-        comms[i] = lines->all[i].comm;
-    qsort(comms, lines->n, sizeof(*comms), learning_order_comms);
-    for (size_t i = 0; i < lines->n; i++)
-        n += i == 0 || comms[i - 1] != comms[i];
-    l->sets = calloc(n + 1, sizeof(*l->sets));
-    free(comms);
-    return l->sets != NULL;
-}
-
 /* More calls than a job makes; a file may say anything. */
 static const double max_calls = 1e18;
 
@@ -244,26 +211,30 @@ enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
     struct stp_learning l = {0};
     double begin_us = INFINITY;
 
-    if (!learning_make_keys(lines, &l) || !learning_make_sets(lines, &l)) {
+    if (!learning_make_keys(lines, &l)) {
         stp_learning_free(&l);
         return stp_nomem(err);
     }
     for (size_t i = 0; i < lines->n; i++) {
         const struct stp_journal_line *line = &lines->all[i];
         struct stp_learning_key *key = NULL;
-        /* Finds the set of the line's communicator, or adds one.  There is room
-         * for as many as there are communicators. */
-        struct stp_learning_set *set = l.sets;
+        struct stp_learning_set *set;
+        size_t at = 0; /* the set of the line's communicator */
 
-        while (set < l.sets + l.n_sets && set->comm != line->comm)
-            set++;
-        if (set == l.sets + l.n_sets) {
-            *set = (struct stp_learning_set){.comm = line->comm,
-                                             .n_nodes = line->n_nodes,
-                                             .n_ranks = line->n_ranks,
-                                             .base.algo = -1};
-            l.n_sets++;
+        while (at < l.n_sets && l.sets[at].comm != line->comm)
+            at++;
+        if (at == l.n_sets) {
+            if (!STP_ROOM(l.sets, l.n_sets, l.sets_capacity)) {
+                stp_learning_free(&l);
+                return stp_nomem(err);
+            }
+            l.sets[l.n_sets++] =
+                (struct stp_learning_set){.comm = line->comm,
+                                          .n_nodes = line->n_nodes,
+                                          .n_ranks = line->n_ranks,
+                                          .base.algo = -1};
         }
+        set = &l.sets[at];
 
         l.n_blocks += line->kind == STP_LEARN_BLOCK && line->gain > 0;
         l.has_graphs |= line->kind == STP_LEARN_GRAPHS;

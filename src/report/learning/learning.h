@@ -6,6 +6,7 @@
 #include "report/learning/journal.h"
 
 struct cJSON;
+struct stp_table; /* report/table.h */
 
 /* A gain with its interval; gain 0: none. */
 struct stp_learning_gain {
@@ -74,7 +75,7 @@ struct stp_learning {
     struct stp_learning_key *keys; /* by shape, collective and bytes */
     size_t n;
     struct stp_learning_set *sets; /* in the order of the journal */
-    size_t n_sets;
+    size_t n_sets, sets_capacity;
     uint64_t n_blocks; /* of windows that were compared */
     double trials_us;  /* from when the first began */
     uint64_t n_alone;  /* calls that repeat no sequence, at most; 0: they do */
@@ -106,6 +107,12 @@ struct stp_learning_setting {
 struct stp_learning_gain stp_learning_gain_of(size_t n_blocks, double log_gain,
                                               double log_ss);
 
+/* Adds a gain: "-" and null for none, and in text for one without an interval.
+ */
+void stp_put_learning_gain(const struct stp_learning_gain *gain,
+                           const char *key, const char *heading,
+                           struct stp_table *table);
+
 /* Prints a line on the whole, one for each set that was compared and, if there
  * is one, a row for each key. */
 enum stp_status stp_print_learning(const struct stp_learning *learning,
@@ -128,3 +135,30 @@ void stp_json_learned_keys(struct cJSON *root,
 /* Adds an object "learning" to 'root'. */
 void stp_json_learning(struct cJSON *root, const struct stp_learning *learning,
                        const struct stp_learning_setting *setting);
+
+/* Shares of the job's time by which it could be shorter at most: 0.01 is 1
+ * percent.  What is spent in collectives bounds it before anything is tried,
+ * and the arms' intervals once they were. */
+
+/* Whether a key has no row: its collectives take less than 0.1 percent, and
+ * nothing was won. */
+bool stp_bounds_is_small(const struct stp_learning_key *key);
+
+/* By what share the job is shorter at most (95 percent) by arms of the key;
+ * NaN: not known. */
+double stp_bounds_of_key(const struct stp_learning_key *key);
+
+/* The same by arms of all keys together, beside those that have won. */
+double stp_bounds_of_all(const struct stp_learning *learning);
+
+/* Whether all that has won on a communicator was compared together, unless a
+ * schedule has no trial of that. */
+bool stp_bounds_are_confirmed(const struct stp_learning *learning);
+
+/* The share in percent, rounded up to 0.1. */
+double stp_bounds_percent(double share);
+
+/* Prints sentences: what collectives take, and whether the host bounds the
+ * job; then, below the rows, what arms may gain, and what else has no row. */
+void stp_print_headroom(const struct stp_learning *learning, FILE *fp);
+void stp_print_bounds(const struct stp_learning *learning, FILE *fp);

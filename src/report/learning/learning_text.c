@@ -5,11 +5,8 @@
 #include "core/names.h"
 #include "core/text.h"
 #include "report/json.h"
-#include "report/learning/bounds.h"
 #include "report/learning/learning.h"
 #include "report/table.h"
-
-/* ---- text ---- */
 
 static size_t learning_count_settled(const struct stp_learning *l,
                                      bool with_arm)
@@ -21,10 +18,9 @@ static size_t learning_count_settled(const struct stp_learning *l,
     return n;
 }
 
-/* "-" and null for no gain, and in text for one without an interval. */
-static void learning_put_gain(const struct stp_learning_gain *gain,
-                              const char *key, const char *heading,
-                              struct stp_table *t)
+void stp_put_learning_gain(const struct stp_learning_gain *gain,
+                           const char *key, const char *heading,
+                           struct stp_table *t)
 {
     bool has_gain = gain->gain > 0.0;
 
@@ -87,9 +83,9 @@ static void learning_put(const struct stp_learning_key *key, const char *base,
     stp_table_count(t, "times", "times", key->n_times);
     stp_table_count(t, "trials", "trials", key->n_trials);
     learning_put_choice(key, base, t);
-    learning_put_gain(&key->gain, "step", NULL, t);
-    learning_put_gain(has_arm ? &key->gain : &none, NULL, "<gain of a window",
-                      t);
+    stp_put_learning_gain(&key->gain, "step", NULL, t);
+    stp_put_learning_gain(has_arm ? &key->gain : &none, NULL,
+                          "<gain of a window", t);
     stp_table_number(t, "busy", NULL, key->busy > 0 ? key->busy : (double)NAN,
                      5);
     stp_table_number(t, "bound", NULL, bound, 5);
@@ -196,8 +192,6 @@ enum stp_status stp_print_learned_keys(const struct stp_learning *learning,
     return STP_OK;
 }
 
-/* ---- JSON ---- */
-
 void stp_json_learning(cJSON *root, const struct stp_learning *learning,
                        const struct stp_learning_setting *setting)
 {
@@ -225,7 +219,7 @@ void stp_json_learning(cJSON *root, const struct stp_learning *learning,
         stp_table_number(&rows, "window_us", NULL,
                          set->n_blocks > 0 ? set->window_us : NAN, 3);
         stp_table_flag(&rows, "dropped", NULL, set->is_dropped);
-        learning_put_gain(&gain, "step", NULL, &rows);
+        stp_put_learning_gain(&gain, "step", NULL, &rows);
     }
     stp_json_learned_keys(object, learning);
 }

@@ -9,29 +9,25 @@
 
 #include "core/names.h"
 #include "core/qsort.h"
+#include "core/room.h"
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
 #include "report/json.h"
 #include "report/table.h"
-
-/* ---- reading ---- */
 
 /* Adds the file's ledger, if it is one. */
 static enum stp_status ledgers_add_file(const char *dir, const char *name,
                                         struct stp_ledgers *ledgers,
                                         struct stp_error *err)
 {
-    struct stp_ledger *more =
-        realloc(ledgers->all, (ledgers->n + 1) * sizeof(*more));
     struct stp_ledger *ledger;
     char path[4096];
     FILE *fp;
     int n;
 
-    if (more == NULL)
+    if (!STP_ROOM(ledgers->all, ledgers->n, ledgers->capacity))
         return stp_nomem(err);
-    ledgers->all = more;
-    ledger = &more[ledgers->n];
+    ledger = &ledgers->all[ledgers->n];
     n = snprintf(path, sizeof(path), "%s/%s", dir, name);
     fp = n > 0 && n < (int)sizeof(path) ? fopen(path, "rb") : NULL;
     if (fp == NULL)
@@ -86,8 +82,6 @@ void stp_ledgers_free(struct stp_ledgers *ledgers)
     *ledgers = (struct stp_ledgers){0};
 }
 
-/* ---- sums ---- */
-
 /* Entries of communicators of one size, put together. */
 struct ledgers_sum {
     uint64_t n_ranks;
@@ -120,8 +114,7 @@ static bool ledgers_sum_up(const struct stp_ledgers *ledgers,
     size_t kept = 0;
 
     sums->n = 0;
-    sums->all = calloc(ledgers->n * STP_LEDGER_ENTRIES + 1, sizeof(*sums->all));
-    if (sums->all == NULL)
+    if (!STP_ZEROED(sums->all, ledgers->n * STP_LEDGER_ENTRIES + 1))
         return false;
     for (size_t i = 0; i < ledgers->n; i++)
         for (size_t k = 0; k < STP_LEDGER_ENTRIES; k++)
@@ -146,8 +139,6 @@ static bool ledgers_sum_up(const struct stp_ledgers *ledgers,
     sums->n = kept;
     return true;
 }
-
-/* ---- text ---- */
 
 static void ledgers_print_state(const struct stp_ledgers *ledgers, FILE *fp)
 {
@@ -183,24 +174,6 @@ static void ledgers_print_state(const struct stp_ledgers *ledgers, FILE *fp)
                                      : "Plugin: ",
                     ledger->what);
     }
-}
-
-/* Calls that are in no row. */
-struct ledgers_unlisted {
-    uint64_t lost;
-    uint64_t previews;
-};
-
-static struct ledgers_unlisted
-ledgers_count_unlisted(const struct stp_ledgers *ledgers)
-{
-    struct ledgers_unlisted n = {0};
-
-    for (size_t i = 0; i < ledgers->n; i++) {
-        n.lost += ledgers->all[i].n_lost;
-        n.previews += ledgers->all[i].n_previews;
-    }
-    return n;
 }
 
 static void ledgers_put(const struct ledgers_sum *sum, const char *policy,
@@ -248,55 +221,33 @@ static void ledgers_put_all(const struct ledgers_sums *sums, const char *policy,
 }
 
 enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
-                                  const char *policy, FILE *fp,
-                                  struct stp_error *err)
+                                  const char *policy,
+                                  const struct stp_learning *learning,
+                                  const struct stp_learning_setting *setting,
+                                  const struct stp_staged *staged, bool is_json,
+                                  FILE *fp, struct stp_error *err)
 {
-    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
-    const struct ledgers_unlisted unlisted = ledgers_count_unlisted(ledgers);
+    struct stp_table t = stp_table_result(is_json);
+    uint64_t n_lost = 0, n_previews = 0; /* calls that are in no row */
     struct ledgers_sums sums;
     enum stp_status status;
 
-    if (!ledgers_sum_up(ledgers, &sums))
-        return stp_nomem(err);
-    ledgers_print_state(ledgers, fp);
-    ledgers_put_all(&sums, policy, &t);
-    status = stp_table_end(&t, fp, err);
-    if (unlisted.lost > 0)
-        fprintf(fp, "%" PRIu64 " more calls, of too many kinds to list.\n",
-                unlisted.lost);
-    if (unlisted.previews > 0)
-        fprintf(fp,
-                "%" PRIu64 " more calls in which NCCL looked for a kernel for "
-                "symmetric windows, and used no answer.\n",
-                unlisted.previews);
-    free(sums.all);
-    return status;
-}
-
-/* ---- JSON ---- */
-
-enum stp_status
-stp_print_ledgers_json(const struct stp_ledgers *ledgers, const char *policy,
-                       const struct stp_learning *learning,
-                       const struct stp_learning_setting *setting,
-                       const struct stp_staged *staged, FILE *fp,
-                       struct stp_error *err)
-{
-    const struct ledgers_unlisted unlisted = ledgers_count_unlisted(ledgers);
-    cJSON *root = cJSON_CreateObject();
-    struct stp_table t;
-    struct ledgers_sums sums;
-
     if (!ledgers_sum_up(ledgers, &sums)) {
-        cJSON_Delete(root);
+        stp_table_free(&t);
         return stp_nomem(err);
     }
-    stp_json_word(root, "policy", policy);
-    cJSON_AddBoolToObject(root, "loaded", ledgers->n > 0);
-    t = stp_table_array(root, "communicators");
+    if (!is_json)
+        ledgers_print_state(ledgers, fp);
+    stp_table_word(&t, "policy", NULL, policy);
+    stp_table_flag(&t, "loaded", NULL, ledgers->n > 0);
+    stp_table_rows(&t, "communicators");
     for (size_t i = 0; i < ledgers->n; i++) {
         const struct stp_ledger *ledger = &ledgers->all[i];
 
+        n_lost += ledger->n_lost;
+        n_previews += ledger->n_previews;
+        if (!is_json)
+            continue;
         stp_table_row(&t);
         stp_table_count(&t, "pid", NULL, ledger->pid);
         stp_table_count(&t, "nRanks", NULL, ledger->n_ranks);
@@ -304,15 +255,27 @@ stp_print_ledgers_json(const struct stp_ledgers *ledgers, const char *policy,
         stp_table_flag(&t, "stepped_aside", NULL, ledger->is_aside);
         stp_table_word(&t, "what", NULL, ledger->what);
     }
-    t = stp_table_array(root, "decisions");
+    stp_table_rows(&t, "decisions");
     ledgers_put_all(&sums, policy, &t);
-    stp_json_number(root, "calls_not_listed", (double)unlisted.lost);
-    stp_json_number(root, "calls_about_symmetric_kernels",
-                    (double)unlisted.previews);
-    if (learning != NULL)
-        stp_json_learning(root, learning, setting);
-    if (staged != NULL)
-        stp_print_staged(staged, root, NULL, err);
     free(sums.all);
-    return stp_json_finish(root, fp, err);
+    if (is_json) {
+        stp_json_number(t.root, "calls_not_listed", (double)n_lost);
+        stp_json_number(t.root, "calls_about_symmetric_kernels",
+                        (double)n_previews);
+        if (learning != NULL)
+            stp_json_learning(t.root, learning, setting);
+        if (staged != NULL)
+            stp_print_staged(staged, t.root, NULL, err);
+        return stp_table_end(&t, fp, err);
+    }
+    status = stp_table_end(&t, fp, err);
+    if (n_lost > 0)
+        fprintf(fp, "%" PRIu64 " more calls, of too many kinds to list.\n",
+                n_lost);
+    if (n_previews > 0)
+        fprintf(fp,
+                "%" PRIu64 " more calls in which NCCL looked for a kernel for "
+                "symmetric windows, and used no answer.\n",
+                n_previews);
+    return status;
 }

@@ -11,7 +11,7 @@
 /* The ledgers of all communicators of a job, on all ranks of this host. */
 struct stp_ledgers {
     struct stp_ledger *all;
-    size_t n;
+    size_t n, capacity;
 };
 
 /* Reads all ledgers of the folder 'dir'; other files are skipped.
@@ -29,11 +29,8 @@ void stp_ledgers_free(struct stp_ledgers *ledgers);
  * learned arms and staged collectives as well (NULL where nothing learns, or is
  * staged). */
 enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
-                                  const char *policy, FILE *fp,
-                                  struct stp_error *err);
-enum stp_status
-stp_print_ledgers_json(const struct stp_ledgers *ledgers, const char *policy,
-                       const struct stp_learning *learning,
-                       const struct stp_learning_setting *setting,
-                       const struct stp_staged *staged, FILE *fp,
-                       struct stp_error *err);
+                                  const char *policy,
+                                  const struct stp_learning *learning,
+                                  const struct stp_learning_setting *setting,
+                                  const struct stp_staged *staged, bool is_json,
+                                  FILE *fp, struct stp_error *err);

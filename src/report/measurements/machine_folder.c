@@ -83,8 +83,6 @@ void stp_machine_count_channels(struct stp_machine_record *r)
     }
 }
 
-/* ---- choices.csv ---- */
-
 static void machine_write_choices(const struct stp_machine_record *r, FILE *fp)
 {
     machine_write_head(r, "what NCCL asked a tuner that changed nothing", fp);
@@ -230,8 +228,6 @@ static void machine_write_timings(const struct stp_machine_record *r, FILE *fp)
     machine_explain_source(r, fp);
     machine_write_runs(r, fp);
 }
-
-/* ---- overlap.csv ---- */
 
 static void machine_write_overlap(const struct stp_machine_record *r, FILE *fp)
 {

@@ -46,8 +46,6 @@ size_t stp_machine_n_times(const struct stp_machine_record *record);
 
 void stp_machine_record_free(struct stp_machine_record *record);
 
-/* ---- what became of a recording: whether mock NCCL is that machine ---- */
-
 struct stp_recorded {
     const struct stp_machine_record *record;
     const char *path;               /* of the folder */

@@ -11,8 +11,6 @@
 #include "report/measurements/measurements_row.h"
 #include "report/measurements/nccl_text.h"
 
-/* ---- writing ---- */
-
 #define COLUMNS                                                                \
     "collective,bytes,round,algorithm,protocol,channels,nNodes,nRanks,iters,"  \
     "mean_us,median_us,p95_us,p99_us,min_us,ran_algorithm,ran_protocol,"       \
@@ -66,8 +64,6 @@ enum stp_status stp_measurements_save(const struct stp_dataset *data,
     stp_measurements_write(data, made_by, file.fp);
     return stp_file_commit(&file, err);
 }
-
-/* ---- reading ---- */
 
 /* A file being read. */
 struct reader {

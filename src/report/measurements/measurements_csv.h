@@ -4,58 +4,32 @@
  * '#' lines at the top name machine, gpu, nccl and backend as "# key: value",
  * of what `steptune tune` writes also the run, and of what a policy was
  * measured with the policy hash; then a header line; then a row an arm, place
- * and round:
+ * and round.  The columns are those of measurements_row.c:
  *
- *   collective     broadcast, reduce, allgather, reducescatter, allreduce
  *   bytes          as a tuner counts them
- *   round          from 0
- *   algorithm      of the arm; auto where it does not force one, and auto2 or
- *                  plugin for those arms
- *   protocol       likewise
- *   channels       of the arm; 0 for NCCL's own count
- *   nNodes nRanks  of the communicator
+ *   algorithm, protocol, channels   of the arm: auto where it forces none, 0
+ *                  for NCCL's own count; an arm that is no pair stands in both
  *   iters          collectives timed in this row
- *   mean_us median_us p95_us p99_us min_us    of one collective, or of one
- *                  iteration; slowest rank; the last three are empty where
- *                  nobody knows, as percentiles of one iteration
- *   ran_algorithm ran_protocol ran_channels   what NCCL ran; "-": not known
- *   type           f32, bf16, ...; nccl-tests' words are read, too
- *   op             sum, prod, min, max or avg; none where nothing is reduced
- *   root           rank; 0 where there is none
- *   in_place       1, or 0 for out of place
+ *   mean_us ...    of one collective, or of one iteration; slowest rank; empty
+ *                  where nobody knows, as percentiles of one iteration
+ *   ran_...        what NCCL ran; "-": not known
+ *   type           nccl-tests' words are read, too
  *   graph          1 if it was captured into a CUDA graph; only where a row was
  *   wrong          elements that were; empty if nobody checked
- *   source         measured, recorded, interpolated, virtual or modelled
  *   single_pass    1 if the arms ran one after the other and not in rounds
- *
- * and, if a row is of iterations, what of (bench/workload.h):
- *
- *   mode           sequential, overlap, fsdp or trace; alone for collectives
- *                  alone
- *   compute        gemm or training
- *   layers
- *   ratio          that was asked for; 0 if the product was
- *   m n k          of the product
- *   compute_us     of one layer alone
- *   alone_us       of one layer's collectives alone; 0: not measured
+ *   mode ... k     of iterations, what of (bench/workload.h); a ratio is the
+ *                  one that was asked for, 0 if the product was
+ *   compute_us, alone_us   of one layer's compute, or its collectives, alone
  *
  * When read, columns may stand in any order; collective, bytes, round,
- * algorithm, protocol, nNodes, nRanks and median_us must be there, and the
- * others have defaults: channels 0, iters 1, the mean equal to the median, no
- * other times, ran_* what the arm forces, source measured, single_pass 0, type
- * bf16, op sum, root 0, in_place 0, graph 0, wrong empty, bits -, backend nccl,
- * mode alone, compute gemm, and 0 for what follows.
+ * algorithm, protocol, nNodes, nRanks and median_us must be there.  A recorded
+ * machine's overlap.csv is read, too: with layers and compute_us but without
+ * mode, it is overlap, nNodes 1 and source recorded by default.
  *
- * A recorded machine's overlap.csv is read, too: with layers and compute_us but
- * without mode, it is overlap, nNodes 1 and source recorded by default.
- *
- * The JSON that stp_print_sweep_json() writes is an object with machine, gpu,
- * nccl, backend and an array "measurements", of which each element has these
- * columns under the same names, but "arm" for algorithm, protocol and channels
- * ("auto", "ring/ll128/16"), "ran" as an object of those three, and "n_wrong";
- * null is for what nobody knows, and a key that is missing for what the column
- * would be. algbw_gbps and busbw_gbps
- * follow from the others and are not read. */
+ * The JSON of stp_print_sweep_json() is an object with machine, gpu, nccl,
+ * backend and an array "measurements", whose elements have these columns, but
+ * "arm" for the three of it, "ran" as an object of three, and "n_wrong"; null
+ * is for what nobody knows.  algbw_gbps and busbw_gbps are not read. */
 #pragma once
 
 #include <stdio.h>

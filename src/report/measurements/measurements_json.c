@@ -16,8 +16,6 @@ static const cJSON *json_get(const cJSON *object, const char *key)
     return cJSON_GetObjectItemCaseSensitive(object, key);
 }
 
-/* ---- of a sweep ---- */
-
 /* The value as a CSV file has it; NULL if it is none that a column takes. Whole
  * numbers of more than 16 digits, which are not exact in JSON, get an exponent,
  * which the column refuses. */
@@ -116,8 +114,6 @@ enum stp_status stp_measurements_read_json(const char *text, size_t len,
         stp_dataset_free(data);
     return status;
 }
-
-/* ---- of nccl-tests ---- */
 
 bool stp_nccl_json_is(const char *text, size_t len)
 {

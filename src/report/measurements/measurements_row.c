@@ -11,8 +11,6 @@
 /* The value of a member that no column has set. */
 enum { UNSET = -2 };
 
-/* ---- columns ---- */
-
 /* A word of the arm: a number of the list, or the name of an arm that forces
  * nothing and stands in both columns. */
 static bool row_read_arm(const struct stp_field *f,
@@ -42,8 +40,6 @@ static bool row_read_proto(const struct stp_field *f, void *row)
     struct stp_measurement_row *r = row;
     return row_read_arm(f, stp_proto_from_name, &r->m.arm.proto, &r->proto_arm);
 }
-
-/* ---- fields that no kind can write ---- */
 
 static void row_write_arm(const void *row, bool is_algo, FILE *fp)
 {
@@ -82,8 +78,6 @@ static const char *row_source_name(int source)
 {
     return stp_source_name((enum stp_source)source);
 }
-
-/* ---- the table ---- */
 
 #define INTO(member) STP_CSV_INTO(stp_measurement_row, m.member)
 #define WORD(member, from, name)                                               \
@@ -159,8 +153,6 @@ const struct stp_csv_column
     {"run", "a word", .kind = STP_CSV_SKIP, .write = row_write_run},
 };
 // clang-format on
-
-/* ---- rows ---- */
 
 void stp_measurement_row_begin(struct stp_measurement_row *row, unsigned line)
 {
@@ -241,8 +233,6 @@ enum stp_status stp_measurement_row_finish(struct stp_measurement_row *row,
     work->gemm.type = row->m.type;
     return STP_OK;
 }
-
-/* ---- writing ---- */
 
 static int64_t row_get_whole(const void *in, size_t size)
 {

@@ -24,11 +24,6 @@ static const char *const programs[] = {
     "all_reduce_bias_perf",
 };
 
-const char *stp_nccl_text_program(int coll)
-{
-    return programs[coll];
-}
-
 int stp_nccl_text_find_program(const char *word, size_t len)
 {
     for (int c = 0; c < (int)(sizeof(programs) / sizeof(programs[0])); c++) {
@@ -40,8 +35,6 @@ int stp_nccl_text_find_program(const char *word, size_t len)
     }
     return -1;
 }
-
-/* ---- head ---- */
 
 void stp_nccl_text_write_head(const struct stp_nccl_text_run *run, int coll,
                               const struct stp_device *device, FILE *fp)
@@ -83,8 +76,7 @@ void stp_nccl_text_write_section(int coll, const struct stp_arm *arm, FILE *fp)
     char name[STP_ARM_NAME];
 
     stp_arm_name(arm, name);
-    fprintf(fp,
-            "#\n# " STP_NCCL_TEXT_STARTING "%s\n# " STP_NCCL_TEXT_ARM "%s\n",
+    fprintf(fp, "#\n# " STP_NCCL_TEXT_STARTING "%s\n# Arm: %s\n",
             programs[coll], name);
 }
 
@@ -99,8 +91,6 @@ void stp_nccl_text_write_columns(FILE *fp)
     fprintf(fp, line, "(B)", "(elements)", "", "", "", "(us)", "(GB/s)",
             "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
 }
-
-/* ---- rows ---- */
 
 /* With as many decimals, two at most, as 'width' has room for. */
 static void text_write_number(double value, int width, FILE *fp)
@@ -150,9 +140,7 @@ void stp_nccl_text_write_row(const struct stp_nccl_text_row *row,
         count /= row->n_ranks;
     if (last->rounds != t->rounds || last->iters != t->iters ||
         last->source != t->source || last->single_pass != t->single_pass)
-        fprintf(fp,
-                "# " STP_NCCL_TEXT_SOURCE "%s, %" PRIu64
-                " iteration%s in %u round%s\n",
+        fprintf(fp, "# Source: %s, %" PRIu64 " iteration%s in %u round%s\n",
                 stp_source_words(t->source, t->single_pass), t->iters,
                 t->iters == 1 ? "" : "s", t->rounds, t->rounds == 1 ? "" : "s");
     total->times = *t;
@@ -175,8 +163,6 @@ void stp_nccl_text_write_foot(const struct stp_nccl_text_total *total, int coll,
     fprintf(fp, "# Avg bus bandwidth    : %g \n", mean);
     fprintf(fp, "#\n# Collective test concluded: %s\n", programs[coll]);
 }
-
-/* ---- rounds into rows ---- */
 
 static struct stp_nccl_text_place
 text_collapse_place(const struct stp_dataset *data,

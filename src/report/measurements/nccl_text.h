@@ -1,22 +1,13 @@
 /* nccl_text.h - the text that NVIDIA's nccl-tests print, written and read
  *
  * Written as version 2.19 lays it out, so that what reads all_reduce_perf's
- * output reads ours: '#' lines, and a row a size of
+ * output reads ours: '#' lines, and a row a size, with the times out of place,
+ * then in place.  An allgather and a reducescatter count the elements of one
+ * rank, but their size is that of all.  N/A stands for what was not measured or
+ * not checked.  Several sections, such as collectives or arms, may follow each
+ * other.  Before the first row, and where it changes, a line of ours says where
+ * the times of the rows below are from, and how many were taken:
  *
- *   size count type redop root  time algbw busbw #wrong  time algbw busbw
- * #wrong
- *
- * out of place, then in place; size in bytes and count in elements, where an
- * allgather and a reducescatter count those of one rank, but their size is that
- * of all; redop is none where nothing is reduced, root -1 where there is none;
- * time in us, bandwidths in GB/s (bandwidth.h).  N/A stands for what was not
- * measured or not checked.  Several sections, such as collectives or arms, may
- * follow each other.
- *
- * Before the first row, and where it changes, a line of ours says where the
- * times of the rows below are from, and how many were taken:
- *
- *   # Source: recorded, 600 iterations in 12 rounds
  *   # Source: recorded, single pass, 50 iterations in 1 round */
 #pragma once
 
@@ -81,11 +72,8 @@ struct stp_nccl_text_total {
     unsigned n_failed; /* those of which some element was wrong */
 };
 
-/* "all_reduce_perf" for ncclFuncAllReduce, and so on.  Static storage. */
-const char *stp_nccl_text_program(int coll);
-
-/* The collective of such a name, which may have an ending such as "_mpi"; more
- * of another test's, and -1 of any other word. */
+/* The collective of a test's name such as "all_reduce_perf", which may have an
+ * ending such as "_mpi"; more of another test's, and -1 of any other word. */
 int stp_nccl_text_find_program(const char *word, size_t len);
 
 /* Version, options, and a line a rank. */
@@ -118,12 +106,6 @@ stp_nccl_text_collapse(const struct stp_dataset *data,
 
 /* After "# ", before the program's name; from version 2.17 on. */
 #define STP_NCCL_TEXT_STARTING "Collective test starting: "
-
-/* After "# ", before an arm's name; ours only. */
-#define STP_NCCL_TEXT_ARM "Arm: "
-
-/* After "# ", before a source's name; ours only. */
-#define STP_NCCL_TEXT_SOURCE "Source: "
 
 /* Reads the 'len' bytes at 'text' into *data, which is empty: output of any
  * version of the five tests, of NCCL's or RCCL's, as text, CSV or JSON, several

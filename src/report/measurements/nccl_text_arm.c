@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/names.h"
+#include "core/room.h"
 #include "core/text.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/measurements/nccl_text.h"
@@ -107,9 +108,9 @@ static enum stp_status arm_set(struct stp_dataset *data,
 static enum stp_status arm_number_passes(struct stp_dataset *data,
                                          struct stp_error *err)
 {
-    unsigned *pass = calloc(data->n_rows + 1, sizeof(*pass));
+    unsigned *pass;
 
-    if (pass == NULL)
+    if (!STP_ZEROED(pass, data->n_rows + 1))
         return stp_nomem(err);
     for (size_t i = 0; i < data->n_rows; i++)
         for (size_t j = i; j-- > 0;)

@@ -15,6 +15,7 @@
 #include "core/looks.h"
 #include "core/names.h"
 #include "core/room.h"
+#include "core/text.h"
 #include "core/utf8.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/measurements/measurements_row.h"
@@ -517,7 +518,7 @@ static const struct comment *text_find_comment(struct stp_field *words,
             if (word->len == 0)
                 continue;
         }
-        for (size_t i = 0; i < sizeof(comments) / sizeof(comments[0]); i++)
+        for (size_t i = 0; i < STP_N_OF(comments); i++)
             if (text_begins(word, n - *at, is_hash, comments[i].begin))
                 return &comments[i];
         is_hash = false;
@@ -729,7 +730,7 @@ static enum stp_status text_read_foreign(struct reader *r, const char *line,
             STP_TRY(text_read_program(r, &words[i], false));
     while (blank < len && (line[blank] == ' ' || line[blank] == '\t'))
         blank++;
-    for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++)
+    for (size_t i = 0; i < STP_N_OF(failures); i++)
         if (r->failure[0] == '\0' &&
             memmem(line, len, failures[i], strlen(failures[i])) != NULL) {
             r->failure_line = r->line;
@@ -775,43 +776,40 @@ static void text_say(const struct reader *r)
 {
     char *said = r->data->said;
     const size_t size = sizeof(r->data->said);
-    size_t n = 0;
 
     *said = '\0';
     if (r->n_foreign > 0)
-        n += (size_t)snprintf(said, size, "; %u line%s no result%s",
-                              r->n_foreign, r->n_foreign == 1 ? " is" : "s are",
-                              r->n_foreign == 1 ? "" : "s");
+        stp_append(said, size, "; %u line%s no result%s", r->n_foreign,
+                   r->n_foreign == 1 ? " is" : "s are",
+                   r->n_foreign == 1 ? "" : "s");
     if (r->n_cut > 0)
-        n += (size_t)snprintf(
-            said + n, size - n,
+        stp_append(
+            said, size,
             "; %u row%s cut or cannot be read, the first in line %u: %.90s",
             r->n_cut, r->n_cut == 1 ? " is" : "s are", r->cut.line,
             r->cut.text);
     if (r->others[0] != '\0')
-        n += (size_t)snprintf(said + n, size - n, "; not read: %s", r->others);
+        stp_append(said, size, "; not read: %s", r->others);
     if (r->n_inferred > 0)
-        n += (size_t)snprintf(said + n, size - n,
-                              "; the text names no test, and redop, root and "
-                              "busbw over algbw are those of %s",
-                              stp_coll_name(r->data->rows[0].coll));
+        stp_append(said, size,
+                   "; the text names no test, and redop, root and busbw over "
+                   "algbw are those of %s",
+                   stp_coll_name(r->data->rows[0].coll));
     if (r->n_pooled > 0)
-        n += (size_t)snprintf(said + n, size - n,
-                              "; %u tables of one test and machine are pooled "
-                              "as rounds",
-                              r->n_pooled + 1);
+        stp_append(said, size,
+                   "; %u tables of one test and machine are pooled as rounds",
+                   r->n_pooled + 1);
     if (r->is_alone)
-        n += (size_t)snprintf(said + n, size - n,
-                              "; 1 rank, which communicates with nobody: "
-                              "nccl-tests without MPI, or without a launcher");
+        stp_append(said, size,
+                   "; 1 rank, which communicates with nobody: nccl-tests "
+                   "without MPI, or without a launcher");
     if (r->failure[0] != '\0')
-        snprintf(said + n, size - n, "; the run failed, as line %u says: %s",
-                 r->failure_line, r->failure);
+        stp_append(said, size, "; the run failed, as line %u says: %s",
+                   r->failure_line, r->failure);
     if (*said != '\0')
         memmove(said, said + 2, strlen(said) - 1);
 }
 
-/* Reads text. */
 static enum stp_status text_read_text(struct reader *r, const char *text,
                                       size_t len)
 {

@@ -56,8 +56,6 @@ size_t stp_nccl_columns_take(const struct stp_nccl_columns *columns,
                              struct stp_nccl_row *row, size_t *n_read,
                              const struct stp_field *words, size_t n);
 
-/* ---- what the figures of rows say ---- */
-
 enum { STP_NCCL_ANY_RATIO = 100 };
 
 /* The rows of a run so far.  Begin with 0, and STP_NCCL_ANY_RATIO for high. */

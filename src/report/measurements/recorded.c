@@ -2,15 +2,11 @@
 #include <inttypes.h>
 
 #include "core/names.h"
+#include "core/text.h"
 #include "report/measurements/machine_folder.h"
 #include "report/table.h"
 
 enum { MAX_SHOWN = 5, TEXT = 320 }; /* differences, and one of them */
-
-static const char *recorded_plural(size_t n)
-{
-    return n == 1 ? "" : "s";
-}
 
 static void recorded_describe(const struct stp_nccl_choice *nccl,
                               const struct stp_nccl_choice *mock,
@@ -20,41 +16,23 @@ static void recorded_describe(const struct stp_nccl_choice *nccl,
     const float *p = &nccl->question.cost[0][0];
     const float *q = &mock->question.cost[0][0];
     int cost = 0; /* the first entry that differs */
-    int n = snprintf(text, TEXT,
-                     "%s %" PRIu64 " %s: NCCL %s/%s on %d channel%s, mock NCCL "
-                     "%s/%s on %d",
-                     stp_coll_name(nccl->what.coll), nccl->what.n_bytes,
-                     stp_type_name(nccl->what.type), stp_algo_name(nccl->algo),
-                     stp_proto_name(nccl->proto), nccl->n_channels,
-                     recorded_plural((size_t)nccl->n_channels),
-                     stp_algo_name(mock->algo), stp_proto_name(mock->proto),
-                     mock->n_channels);
+    snprintf(text, TEXT,
+             "%s %" PRIu64 " %s: NCCL %s/%s on %d channel%s, mock NCCL %s/%s "
+             "on %d",
+             stp_coll_name(nccl->what.coll), nccl->what.n_bytes,
+             stp_type_name(nccl->what.type), stp_algo_name(nccl->algo),
+             stp_proto_name(nccl->proto), nccl->n_channels,
+             nccl->n_channels == 1 ? "" : "s", stp_algo_name(mock->algo),
+             stp_proto_name(mock->proto), mock->n_channels);
 
     while (cost < N_COSTS &&
            (p[cost] == q[cost] || (p[cost] < 0 && q[cost] < 0)))
         cost++;
-    if (cost < N_COSTS && n > 0 && n < TEXT)
-        snprintf(text + n, (size_t)(TEXT - n),
-                 "; cost of %s/%s %.9g us, mock NCCL %.9g",
-                 stp_algo_name(cost / NCCL_NUM_PROTOCOLS),
-                 stp_proto_name(cost % NCCL_NUM_PROTOCOLS), (double)p[cost],
-                 (double)q[cost]);
-}
-
-/* The next difference from choice *at on into 'text'; false if none is left. */
-static bool recorded_find_next(const struct stp_recorded *recorded, size_t *at,
-                               char text[TEXT])
-{
-    const struct stp_choices *nccl = &recorded->record->choices;
-
-    for (; *at < nccl->n_rows; ++*at)
-        if (!stp_choice_equal(&nccl->rows[*at], &recorded->mock->rows[*at])) {
-            recorded_describe(&nccl->rows[*at], &recorded->mock->rows[*at],
-                              text);
-            ++*at;
-            return true;
-        }
-    return false;
+    if (cost < N_COSTS)
+        stp_append(text, TEXT, "; cost of %s/%s %.9g us, mock NCCL %.9g",
+                   stp_algo_name(cost / NCCL_NUM_PROTOCOLS),
+                   stp_proto_name(cost % NCCL_NUM_PROTOCOLS), (double)p[cost],
+                   (double)q[cost]);
 }
 
 size_t stp_recorded_alike(const struct stp_recorded *recorded)
@@ -77,20 +55,17 @@ enum stp_status stp_print_recorded(const struct stp_recorded *recorded,
     const size_t n_differ = r->choices.n_rows - n_alike;
     struct stp_table t = stp_table_result(is_json);
     char text[TEXT];
-    size_t at = 0;
+    size_t n_shown = 0;
 
     if (!is_json) {
         fprintf(fp,
                 "%s\n\n%s: %zu time%s of collectives, %zu of iterations with "
                 "compute\n%zu of %zu choices reproduced",
-                r->info.what, recorded->path, n_times, recorded_plural(n_times),
+                r->info.what, recorded->path, n_times, n_times == 1 ? "" : "s",
                 r->overlap.data.n_rows, n_alike, r->choices.n_rows);
         if (n_differ > 0)
             fprintf(fp, ", %zu differ%s", n_differ, n_differ == 1 ? "s" : "");
         fputc('\n', fp);
-        for (int i = 0;
-             i < MAX_SHOWN && recorded_find_next(recorded, &at, text); i++)
-            fprintf(fp, "  %s\n", text);
     }
     stp_table_rows(&t, "differences");
     stp_table_word(&t, "machine", NULL, r->info.what);
@@ -99,7 +74,14 @@ enum stp_status stp_print_recorded(const struct stp_recorded *recorded,
     stp_table_count(&t, "times_of_iterations", NULL, r->overlap.data.n_rows);
     stp_table_count(&t, "choices", NULL, r->choices.n_rows);
     stp_table_count(&t, "reproduced", NULL, n_alike);
-    while (is_json && recorded_find_next(recorded, &at, text))
-        cJSON_AddItemToArray(t.list, cJSON_CreateString(text));
+    for (size_t i = 0; i < r->choices.n_rows; i++) {
+        if (stp_choice_equal(&r->choices.rows[i], &recorded->mock->rows[i]))
+            continue;
+        recorded_describe(&r->choices.rows[i], &recorded->mock->rows[i], text);
+        if (is_json)
+            cJSON_AddItemToArray(t.list, cJSON_CreateString(text));
+        else if (n_shown++ < MAX_SHOWN)
+            fprintf(fp, "  %s\n", text);
+    }
     return stp_table_end(&t, fp, err);
 }

@@ -125,8 +125,6 @@ enum stp_status stp_print_gains(const struct stp_device_info *info,
     return status;
 }
 
-/* ---- rules, registered and staged buffers ---- */
-
 enum { MOST_CHOICES = 256 };
 
 /* Sizes in a row at which one of the three kinds of policy wins. */

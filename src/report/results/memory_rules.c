@@ -7,6 +7,7 @@
 #include "analyse/objective.h"
 #include "core/names.h"
 #include "core/policy/memory_policy.h"
+#include "core/room.h"
 #include "report/table.h"
 #include "report/words.h"
 
@@ -154,8 +155,7 @@ static enum stp_status rules_gather(struct gathering *g,
     struct stp_derived derived = {0};
     enum stp_status status;
 
-    with.points = calloc(with.n_points + 1, sizeof(*with.points));
-    if (with.points == NULL)
+    if (!STP_ZEROED(with.points, with.n_points + 1))
         return stp_nomem(err);
     with.n_points = 0;
     for (size_t i = 0; i < s->comparisons->n_points; i++)
@@ -213,13 +213,13 @@ static enum stp_status rules_gather(struct gathering *g,
 
 static bool rules_begin(struct gathering *g, size_t n_rules, size_t n_evidence)
 {
-    g->out.rules = calloc(n_rules + 1, sizeof(*g->out.rules));
-    g->out.evidence = calloc(n_evidence + 1, sizeof(*g->out.evidence));
-    g->out.drops = calloc(n_evidence + 1, sizeof(*g->out.drops));
+    const bool has_room = STP_ZEROED(g->out.rules, n_rules + 1) &&
+                          STP_ZEROED(g->out.evidence, n_evidence + 1) &&
+                          STP_ZEROED(g->out.drops, n_evidence + 1);
+
     g->out.table.rules = g->out.rules;
     g->out.table.drops = g->out.drops;
-    return g->out.rules != NULL && g->out.evidence != NULL &&
-           g->out.drops != NULL;
+    return has_room;
 }
 
 enum stp_status
@@ -411,26 +411,18 @@ void stp_put_memory_rules(const struct stp_memory_table *table,
 }
 
 enum stp_status stp_print_memory_rules(const struct stp_memory_table *table,
-                                       FILE *fp, struct stp_error *err)
+                                       bool is_json, FILE *fp,
+                                       struct stp_error *err)
 {
-    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+    struct stp_table t = stp_table_result(is_json);
 
-    if (table->n_rules == 0)
+    if (table->n_rules == 0 && !is_json)
         fputs("Nothing: no other buffers gain enough beyond doubt at any size "
               "timed.\n",
               fp);
-    stp_put_memory_rules(table, &t);
-    stp_memory_drops_write(table, "", fp);
-    return stp_table_end(&t, fp, err);
-}
-
-enum stp_status
-stp_print_memory_rules_json(const struct stp_memory_table *table, FILE *fp,
-                            struct stp_error *err)
-{
-    struct stp_table t = stp_table_result(true);
-
     stp_table_rows(&t, "rules");
     stp_put_memory_rules(table, &t);
+    if (!is_json)
+        stp_memory_drops_write(table, "", fp);
     return stp_table_end(&t, fp, err);
 }

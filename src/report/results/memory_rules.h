@@ -74,16 +74,13 @@ void stp_put_memory_size(const struct stp_memory_table *memory, size_t rule,
 enum stp_status stp_print_memory_sizes(const struct stp_memory_table *table,
                                        FILE *fp, struct stp_error *err);
 
-/* Prints the rules as a table, or says that there are none. */
+/* Prints the rules as a table, or says that there are none; or as JSON. */
 enum stp_status stp_print_memory_rules(const struct stp_memory_table *table,
-                                       FILE *fp, struct stp_error *err);
+                                       bool is_json, FILE *fp,
+                                       struct stp_error *err);
 
 /* Prints where a rule, staging or registering is fastest, and what all three
  * gain there: the 'most' ranges of sizes that gain most; nothing if there are
  * none. */
 enum stp_status stp_print_choices(const struct stp_memory_situations *stages,
                                   size_t most, FILE *fp, struct stp_error *err);
-
-enum stp_status
-stp_print_memory_rules_json(const struct stp_memory_table *table, FILE *fp,
-                            struct stp_error *err);

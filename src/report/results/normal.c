@@ -1,4 +1,4 @@
-#include "report/results/normal.h"
+#include "report/results/results.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -6,7 +6,9 @@
 
 #include "analyse/bandwidth.h"
 #include "analyse/order.h"
+#include "core/room.h"
 #include "core/names.h"
+#include "core/text.h"
 #include "report/table.h"
 
 /* The mean of all rounds at one size. */
@@ -37,9 +39,8 @@ static int normal_order(const void *a, const void *b)
     const struct stp_measurement *x = &((const struct size *)a)->m;
     const struct stp_measurement *y = &((const struct size *)b)->m;
 
-    if (x->coll != y->coll || x->n_ranks != y->n_ranks)
-        return x->coll != y->coll ? STP_ORDER(x->coll, y->coll)
-                                  : STP_ORDER(x->n_ranks, y->n_ranks);
+    STP_RETURN_ORDER(STP_ORDER(x->coll, y->coll));
+    STP_RETURN_ORDER(STP_ORDER(x->n_ranks, y->n_ranks));
     return STP_ORDER(x->n_bytes, y->n_bytes);
 }
 
@@ -57,8 +58,7 @@ static bool normal_collect(const struct stp_dataset *data, struct sizes *sizes)
     for (size_t i = 0; i < data->n_rows; i++)
         in_place &= data->rows[i].in_place;
     sizes->n = 0;
-    sizes->at = calloc(data->n_rows + 1, sizeof(*sizes->at));
-    if (sizes->at == NULL)
+    if (!STP_ZEROED(sizes->at, data->n_rows + 1))
         return false;
     for (size_t i = 0; i < data->n_rows; i++)
         if (data->rows[i].in_place == in_place && data->rows[i].n_wrong <= 0)
@@ -116,23 +116,22 @@ static bool normal_judge(const struct stp_normal *normal, const struct size *s,
 {
     const double keeps = 0.9; /* of bandwidth: what is lost above is noise */
     const struct stp_measurement *ran, *ran_before;
-    int n = 0;
 
     *text = '\0';
     if (before != NULL && normal_busbw(s) < keeps * normal_busbw(before)) {
-        n = snprintf(text, STP_TABLE_CELL,
-                     "%.1fx the time of %" PRIu64 " bytes", s->us / before->us,
-                     before->m.n_bytes);
+        snprintf(text, STP_TABLE_CELL, "%.1fx the time of %" PRIu64 " bytes",
+                 s->us / before->us, before->m.n_bytes);
         if (normal_ran(s, &ran) && normal_ran(before, &ran_before) &&
             (ran->ran_algo != ran_before->ran_algo ||
              ran->ran_proto != ran_before->ran_proto))
-            snprintf(text + n, (size_t)(STP_TABLE_CELL - n),
-                     ": NCCL changes from %s/%s to %s/%s here%s%s",
-                     stp_algo_name(ran_before->ran_algo),
-                     stp_proto_name(ran_before->ran_proto),
-                     stp_algo_name(ran->ran_algo),
-                     stp_proto_name(ran->ran_proto), ran == &s->m ? "" : " on ",
-                     ran == &s->m ? "" : normal->other_name);
+            stp_append(text, STP_TABLE_CELL,
+                       ": NCCL changes from %s/%s to %s/%s here%s%s",
+                       stp_algo_name(ran_before->ran_algo),
+                       stp_proto_name(ran_before->ran_proto),
+                       stp_algo_name(ran->ran_algo),
+                       stp_proto_name(ran->ran_proto),
+                       ran == &s->m ? "" : " on ",
+                       ran == &s->m ? "" : normal->other_name);
     } else if (after != NULL && keeps * s->us > after->us) {
         snprintf(text, STP_TABLE_CELL, "longer than %" PRIu64 " bytes, %.2f us",
                  after->m.n_bytes, after->us);
@@ -204,27 +203,30 @@ static void normal_say(const struct stp_normal *normal,
                 n_found == 1 ? "s" : "");
 }
 
-static enum stp_status normal_print(const struct stp_normal *normal,
-                                    struct sizes *sizes,
-                                    const struct sizes *others, bool is_json,
-                                    FILE *fp, struct stp_error *err)
+enum stp_status stp_print_normal(const struct stp_normal *normal, bool is_json,
+                                 FILE *fp, struct stp_error *err)
 {
+    struct sizes sizes = {0}, others = {0};
     struct stp_table t = stp_table_result(is_json);
+    const bool has_room =
+        normal_collect(normal->data, &sizes) &&
+        (normal->other == NULL || normal_collect(normal->other, &others));
+    enum stp_status status;
     char finding[STP_TABLE_CELL];
     size_t n_found = 0;
 
     stp_table_rows(&t, "sizes");
-    for (size_t i = 0; i < sizes->n; i++) {
-        struct size *s = &sizes->at[i];
+    for (size_t i = 0; i < sizes.n; i++) {
+        struct size *s = &sizes.at[i];
 
-        s->there = others->n == 0 ? NULL
-                                  : bsearch(s, others->at, others->n,
-                                            sizeof(*s), normal_order);
+        if (others.n > 0)
+            s->there =
+                bsearch(s, others.at, others.n, sizeof(*s), normal_order);
     }
-    for (size_t i = 0; i < sizes->n; i++) {
-        const struct size *s = &sizes->at[i];
+    for (size_t i = 0; i < sizes.n; i++) {
+        const struct size *s = &sizes.at[i];
         const bool has_before = i > 0 && normal_is_series(s - 1, s);
-        const bool has_after = i + 1 < sizes->n && normal_is_series(s, s + 1);
+        const bool has_after = i + 1 < sizes.n && normal_is_series(s, s + 1);
         double ratio;
         const bool is_off = normal_is_off(s, &ratio);
         const bool is_found = normal_judge(normal, s, has_before ? s - 1 : NULL,
@@ -235,23 +237,10 @@ static enum stp_status normal_print(const struct stp_normal *normal,
         if (is_found || is_json)
             normal_put_row(normal, s, finding, &t);
     }
-    if (!is_json)
-        normal_say(normal, sizes, n_found, fp);
-    return stp_table_end(&t, fp, err);
-}
-
-enum stp_status stp_print_normal(const struct stp_normal *normal, bool is_json,
-                                 FILE *fp, struct stp_error *err)
-{
-    struct sizes sizes = {0}, others = {0};
-    const bool has_room =
-        normal_collect(normal->data, &sizes) &&
-        (normal->other == NULL || normal_collect(normal->other, &others));
-    const enum stp_status status =
-        has_room ? normal_print(normal, &sizes, &others, is_json, fp, err)
-                 : stp_nomem(err);
-
+    if (!is_json && has_room)
+        normal_say(normal, &sizes, n_found, fp);
+    status = stp_table_end(&t, fp, err);
     free(sizes.at);
     free(others.at);
-    return status;
+    return has_room ? status : stp_nomem(err);
 }

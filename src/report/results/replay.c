@@ -50,8 +50,6 @@ static void replay_put(const struct stp_trace *trace,
     stp_table_number(t, NULL, "channels", got->n_channels, 0);
 }
 
-/* ---- text ---- */
-
 static int replay_compare(const struct replay_row *a,
                           const struct replay_row *b)
 {
@@ -78,8 +76,6 @@ static int replay_compare_all(const void *pa, const void *pb)
 
     return order != 0 ? order : replay_compare_places(pa, pb);
 }
-
-/* ---- the trace ---- */
 
 static const char *replay_plural(size_t n)
 {
@@ -114,8 +110,6 @@ void stp_print_trace(const struct stp_trace *trace, FILE *fp)
         fprintf(fp, "\n");
     }
 }
-
-/* ---- alignment ---- */
 
 /* Whether parts of some ranks begin between two grains, which LL alone does not
  * mind. */

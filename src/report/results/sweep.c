@@ -11,8 +11,6 @@
 #include "report/terminal.h"
 #include "report/words.h"
 
-/* ---- text: arms ---- */
-
 /* The columns that tell points from each other, or from the usual data. */
 struct sweep_columns {
     bool ranks, type, op, place, bits;
@@ -51,12 +49,15 @@ static void sweep_put_point(const struct stp_point *p,
                    p->in_place ? "in" : "out of");
 }
 
-/* Whether the arm computes the bits of NCCL's own choice. */
-static void sweep_put_bits(enum stp_bits bits,
-                           const struct sweep_columns *shown,
-                           struct stp_table *t)
+static void sweep_put_arm(const struct stp_point *p,
+                          const struct stp_comparison *c,
+                          const struct sweep_columns *shown,
+                          struct stp_table *t)
 {
-    stp_table_word(t, NULL, shown->bits ? "<bits" : NULL, stp_bits_name(bits));
+    sweep_put_point(p, shown, t);
+    stp_put_arm(c, p->n_bytes, t);
+    stp_table_word(t, NULL, shown->bits ? "<bits" : NULL,
+                   stp_bits_name(c->bits));
 }
 
 /* AUTO is the arm of a point against which there is no gain. */
@@ -92,11 +93,8 @@ enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
     static const struct stp_comparison no_arm;
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
 
-    if (stp_table_headings(&t)) {
-        sweep_put_point(&no_point, &shown, &t);
-        stp_put_arm(&no_arm, 0, &t);
-        sweep_put_bits(STP_BITS_UNKNOWN, &shown, &t);
-    }
+    if (stp_table_headings(&t))
+        sweep_put_arm(&no_point, &no_arm, &shown, &t);
     for (size_t i = 0; i < comparisons->n_points; i++) {
         const struct stp_point *p = &comparisons->points[i];
         const struct stp_comparison own = {.arm = {.kind = STP_ARM_AUTO},
@@ -105,21 +103,15 @@ enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
                                            .ran_channels = p->auto_channels,
                                            .us = p->auto_us,
                                            .source = p->source,
-                                           .single_pass = p->single_pass};
+                                           .single_pass = p->single_pass,
+                                           .bits = STP_BITS_SAME};
 
-        sweep_put_point(p, &shown, &t);
-        stp_put_arm(&own, p->n_bytes, &t);
-        sweep_put_bits(STP_BITS_SAME, &shown, &t);
-        for (size_t a = 0; a < p->n_arms; a++) {
-            sweep_put_point(p, &shown, &t);
-            stp_put_arm(&p->arms[a], p->n_bytes, &t);
-            sweep_put_bits(p->arms[a].bits, &shown, &t);
-        }
+        sweep_put_arm(p, &own, &shown, &t);
+        for (size_t a = 0; a < p->n_arms; a++)
+            sweep_put_arm(p, &p->arms[a], &shown, &t);
     }
     return stp_table_end(&t, fp, err);
 }
-
-/* ---- text: the best arm ---- */
 
 enum stp_status stp_print_sweep_best(const struct stp_comparisons *comparisons,
                                      FILE *out, struct stp_error *err)
@@ -157,7 +149,8 @@ enum stp_status stp_print_sweep_best(const struct stp_comparisons *comparisons,
         stp_table_gain(&t, &best->gain);
         stp_table_word(&t, NULL, "<times",
                        stp_source_words(best->source, best->single_pass));
-        sweep_put_bits(best->bits, &shown, &t);
+        stp_table_word(&t, NULL, shown.bits ? "<bits" : NULL,
+                       stp_bits_name(best->bits));
         if (!(best->gain.low > 1) || stp_ran_as_auto(p, best))
             continue;
         n_faster++;
@@ -196,8 +189,6 @@ enum stp_status stp_print_steadiness(const struct stp_comparisons *comparisons,
     return STP_OK;
 }
 
-/* ---- JSON: measurements ---- */
-
 enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
                                      struct stp_error *err)
 {
@@ -210,9 +201,7 @@ enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
     stp_table_word(&t, "backend", NULL, data->backend);
     stp_table_rows(&t, "measurements");
     for (size_t i = 0; i < data->n_rows; i++) {
-        /* Iterations have other work in them than collectives alone, and no
-         * bandwidth.
-         */
+        /* Iterations have other work in them, and no bandwidth. */
         const struct stp_measurement *m = &data->rows[i];
         bool is_alone = m->work.mode == STP_MODE_ALONE;
         char arm[STP_ARM_NAME];

@@ -145,7 +145,7 @@ static enum stp_status tune_report_write_setups(const struct stp_tune_report *r,
             stp_memory_drops_write(table, "", fp);
             status = stp_print_memory_sizes(table, fp, err);
         } else {
-            status = stp_print_memory_rules(table, fp, err);
+            status = stp_print_memory_rules(table, false, fp, err);
         }
     }
     if (status != STP_OK || r->choices == NULL)
@@ -244,8 +244,6 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
     STP_THEN(status, stp_print_steadiness(report->sweep, file.fp, err));
     return stp_file_end(&file, status, err);
 }
-
-/* ---- in short ---- */
 
 enum stp_status stp_print_tuning(const struct stp_tune_report *r,
                                  bool has_table, FILE *fp,

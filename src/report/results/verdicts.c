@@ -4,6 +4,7 @@
 
 #include "analyse/verify.h"
 #include "core/names.h"
+#include "core/text.h"
 #include "report/json.h"
 #include "report/results/results.h"
 #include "report/results/tune_report.h"
@@ -29,20 +30,18 @@ static void verdict_name_subject(const struct stp_point *p, char name[64])
 {
     const struct stp_workload *w = &p->work;
     const bool is_sequential = w->mode == STP_MODE_SEQUENTIAL;
-    int len;
 
     if (w->mode == STP_MODE_ALONE) {
         snprintf(name, 64, "%s", stp_coll_name(p->coll));
         return;
     }
-    len = snprintf(name, 64, "%s%s%s x %u, ", stp_mode_name(w->mode),
-                   is_sequential ? " " : "",
-                   is_sequential ? stp_coll_name(p->coll) : "", w->layers);
+    snprintf(name, 64, "%s%s%s x %u, ", stp_mode_name(w->mode),
+             is_sequential ? " " : "",
+             is_sequential ? stp_coll_name(p->coll) : "", w->layers);
     if (w->ratio != 0)
-        snprintf(name + len, 64 - (size_t)len, "ratio %g", w->ratio);
+        stp_append(name, 64, "ratio %g", w->ratio);
     else
-        snprintf(name + len, 64 - (size_t)len, "%u x %u x %u", w->gemm.m,
-                 w->gemm.n, w->gemm.k);
+        stp_append(name, 64, "%u x %u x %u", w->gemm.m, w->gemm.n, w->gemm.k);
 }
 
 void stp_put_subject(const struct stp_point *p, struct stp_table *t)
@@ -117,8 +116,6 @@ static void verdict_put_all(const struct stp_device_info *info,
     }
 }
 
-/* ---- counts ---- */
-
 struct stp_verdict_count
 stp_count_verdicts(const struct stp_comparisons *comparisons)
 {
@@ -159,36 +156,32 @@ stp_count_verdicts(const struct stp_comparisons *comparisons)
 void stp_print_verdict_count(const struct stp_comparisons *comparisons,
                              FILE *out)
 {
-    const struct stp_verdict_count all = stp_count_verdicts(comparisons);
-    const struct stp_verdict_count *count = &all;
+    const struct stp_verdict_count count = stp_count_verdicts(comparisons);
     const struct stp_point *wide;
     size_t n_wide;
     const double least = stp_verify_least_gain(comparisons, &wide, &n_wide);
-    const size_t n = count->n_same + count->n_faster + count->n_unsure +
-                     count->n_slower + count->n_equal;
+    const size_t n = count.n_same + count.n_faster + count.n_unsure +
+                     count.n_slower + count.n_equal;
     struct stp_paragraph paragraph;
     FILE *fp = stp_paragraph_begin(&paragraph, out);
-    char interval[STP_INTERVAL];
+    char interval[STP_INTERVAL], subject[64];
+    const struct stp_point *best = count.best;
     size_t n_sure;
 
-    if (count->n_workloads > 0)
+    if (count.n_workloads > 0)
         fprintf(fp, "%zu workload%s of %zu size%s", n, n == 1 ? "" : "s",
-                count->n_sizes, count->n_sizes == 1 ? "" : "s");
+                count.n_sizes, count.n_sizes == 1 ? "" : "s");
     else
         fprintf(fp, "%zu size%s", n, n == 1 ? "" : "s");
     fprintf(fp,
             ": %zu faster, %zu as NCCL's own choice, %zu unsure, %zu slower",
-            count->n_faster, count->n_same, count->n_unsure, count->n_slower);
-    if (count->n_equal > 0)
-        fprintf(fp, ", %zu equal", count->n_equal);
-    if (count->n_by_model > 0)
-        fprintf(fp, " (%zu by the model)", count->n_by_model);
+            count.n_faster, count.n_same, count.n_unsure, count.n_slower);
+    if (count.n_equal > 0)
+        fprintf(fp, ", %zu equal", count.n_equal);
+    if (count.n_by_model > 0)
+        fprintf(fp, " (%zu by the model)", count.n_by_model);
 
-    /* The mean and the best are of all that is counted. */
-    const struct stp_point *best = count->best;
-    char subject[64];
-
-    fprintf(fp, "; geometric mean of all gains %.3f", count->mean_gain);
+    fprintf(fp, "; geometric mean of all gains %.3f", count.mean_gain);
     if (best != NULL) {
         verdict_name_subject(best, subject);
         fprintf(fp, ", best %.3f (%s, %" PRIu64 " bytes, %s)",
@@ -198,8 +191,8 @@ void stp_print_verdict_count(const struct stp_comparisons *comparisons,
     stp_paragraph_end(&paragraph);
 
     /* Each verdict is of one size; this bounds the loss at any of them. */
-    n_sure = n - count->n_same - count->n_by_model - n_wide;
-    if (count->n_slower > 0 || n_sure + n_wide == 0)
+    n_sure = n - count.n_same - count.n_by_model - n_wide;
+    if (count.n_slower > 0 || n_sure + n_wide == 0)
         return;
     fp = stp_paragraph_begin(&paragraph, out);
     if (n_sure > 0 && least >= 1)
@@ -253,8 +246,6 @@ enum stp_status stp_print_verdicts(const struct stp_device_info *info,
     stp_print_verdict_count(comparisons, fp);
     return status;
 }
-
-/* ---- JSON ---- */
 
 enum stp_status stp_print_verdicts_json(
     const struct stp_device_info *info, const char *policy_hash,

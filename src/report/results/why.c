@@ -72,27 +72,21 @@ static void why_put_run(const char *by, const struct stp_why_run *run,
 
 static void why_put_kernels(const struct stp_why *why, struct stp_table *t)
 {
-    for (size_t i = 0; i < why->n_kernels; i++) {
-        const struct mock_symmetric_kernel *k = &why->kernels[i];
+    for (size_t i = 0; i < why->n_kernels + why->n_copies; i++) {
+        const bool is_copy = i >= why->n_kernels;
+        const struct mock_symmetric_kernel *k = &why->kernels[is_copy ? 0 : i];
+        const struct mock_copy *c =
+            &why->copies[is_copy ? i - why->n_kernels : 0];
+        const float us = is_copy ? c->us : k->us;
 
         stp_table_row(t);
-        stp_table_word(t, "kind", "<kind", "kernel");
-        stp_table_word(t, "name", "<name", k->name);
-        stp_table_count(t, "blocks", "blocks", (size_t)k->n_blocks);
-        stp_table_number(t, "us", "NCCL's us", (double)k->us, 3);
+        stp_table_word(t, "kind", "<kind", is_copy ? "copy engines" : "kernel");
+        stp_table_word(t, "name", "<name", is_copy ? c->name : k->name);
+        stp_table_count(t, "blocks", "blocks",
+                        is_copy ? 0 : (size_t)k->n_blocks);
+        stp_table_number(t, "us", "NCCL's us", (double)us, 3);
         stp_table_number(t, "charged_us", "with blocks' charge",
-                         (double)k->charged_us, 3);
-    }
-    for (size_t i = 0; i < why->n_copies; i++) {
-        const struct mock_copy *c = &why->copies[i];
-
-        stp_table_row(t);
-        stp_table_word(t, "kind", "<kind", "copy engines");
-        stp_table_word(t, "name", "<name", c->name);
-        stp_table_count(t, "blocks", "blocks", 0);
-        stp_table_number(t, "us", "NCCL's us", (double)c->us, 3);
-        stp_table_number(t, "charged_us", "with blocks' charge", (double)c->us,
-                         3);
+                         (double)(is_copy ? us : k->charged_us), 3);
     }
 }
 
@@ -223,31 +217,23 @@ static void why_print_buffers(const struct stp_why_report *report, FILE *fp)
 
 static void why_print_decider(const struct stp_why_report *report, FILE *fp)
 {
+    const enum stp_decider decider = report->why->decider;
     char rule[4096] = "";
 
     if (report->rule != NULL)
         stp_printable(report->rule, strlen(report->rule), rule, sizeof(rule));
-    switch (report->why->decider) {
-    case STP_DECIDER_RULE:
+    if (decider == STP_DECIDER_RULE)
         fprintf(fp, "Decided by %s:%u: %s\n", report->policy, report->why->line,
                 rule);
-        break;
-    case STP_DECIDER_BELOW:
-        fprintf(fp, "Decided by the tuner below the plugin: no line of a "
-                    "policy applies.\n");
-        break;
-    case STP_DECIDER_PLUGIN:
-        fprintf(fp, "Decided by the plugin, by no line of a policy that is "
-                    "known.\n");
-        break;
-    case STP_DECIDER_NCCL:
-        if (report->policy != NULL)
-            fprintf(fp, "Decided by NCCL: no line of %s applies.\n",
-                    report->policy);
-        else
-            fprintf(fp, "Decided by NCCL: the plugin changed nothing.\n");
-        break;
-    }
+    else if (decider == STP_DECIDER_NCCL && report->policy != NULL)
+        fprintf(fp, "Decided by NCCL: no line of %s applies.\n",
+                report->policy);
+    else
+        fprintf(fp, "Decided by %s.\n",
+                decider == STP_DECIDER_NCCL ? "NCCL: the plugin changed nothing"
+                : decider == STP_DECIDER_BELOW
+                    ? "the tuner below the plugin: no line of a policy applies"
+                    : "the plugin, by no line of a policy that is known");
 }
 
 void stp_print_override(const struct stp_override *o, FILE *fp)

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/room.h"
+#include "core/text.h"
 #include "report/json.h"
 #include "report/training/train_json.h"
 #include "report/training/train_points.h"
@@ -91,8 +93,6 @@ static const struct train_kind {
 };
 // clang-format on
 
-enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
-
 /* gnuplot's types of the points, as the templates have them. */
 static const int point_types[] = {7, 5, 9, 13, 11, 15};
 
@@ -127,7 +127,7 @@ enum stp_status stp_train_charts_find(const struct stp_train_runs *runs,
 
     for (size_t i = 0; i < runs->n; i++)
         charts.n_runs_aside += !stp_train_in_view(&view, &runs->runs[i]);
-    for (int k = 0; k < N_KINDS && status == STP_OK; k++) {
+    for (int k = 0; k < (int)STP_N_OF(kinds) && status == STP_OK; k++) {
         const size_t before = charts.n;
         struct stp_train_chart *whole = &charts.all[before], largest;
 
@@ -207,8 +207,6 @@ bool stp_train_results_begin(const char *path)
            strstr(text, "\"mode\"") != NULL;
 }
 
-/* ---- words ---- */
-
 /* Names the machine of each model of GPU by its run on the most GPUs, as runs
  * on fewer use a part of it. */
 static void train_view_source(const struct stp_train_view *view,
@@ -260,21 +258,20 @@ static void page_set_words(struct train_page *page, const char *title)
     char text[SOURCES + 6 * STP_TRAIN_LABEL], label[STP_TRAIN_LABEL] = "";
     const char *origin = NULL, *partly = ""; /* of times, unless measured */
     bool compares_ga = false, compares_modes = false;
-    size_t n;
 
     train_view_source(view, text);
     stp_chart_text(page->chart, "source", text);
     if (view->size != NULL)
         stp_train_level_label(STP_DIM_SIZE, view->step, label);
-    n = (size_t)snprintf(text, sizeof(text), "%s%s%s%s%.50s, ",
-                         title != NULL ? title : "", title != NULL ? ": " : "",
-                         page->kind->heading, label[0] ? ", " : "", label);
-    for (size_t i = 0; i < models.n && n < sizeof(text); i++)
-        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s",
-                              i == 0              ? ""
-                              : i + 1 == models.n ? " and "
-                                                  : ", ",
-                              models.like[i]->gpu);
+    snprintf(text, sizeof(text), "%s%s%s%s%.50s, ", title != NULL ? title : "",
+             title != NULL ? ": " : "", page->kind->heading,
+             label[0] ? ", " : "", label);
+    for (size_t i = 0; i < models.n; i++)
+        stp_append(text, sizeof(text), "%s%s",
+                   i == 0              ? ""
+                   : i + 1 == models.n ? " and "
+                                       : ", ",
+                   models.like[i]->gpu);
     for (size_t i = 0; i < view->runs->n; i++) {
         const struct stp_train_run *r = &view->runs->runs[i];
         const char *its = stp_source_name(r->source);
@@ -288,9 +285,8 @@ static void page_set_words(struct train_page *page, const char *title)
         else
             origin = "recorded or modelled";
     }
-    if (origin != NULL && n < sizeof(text))
-        snprintf(text + n, sizeof(text) - n, " (%s%s, not measured)", partly,
-                 origin);
+    if (origin != NULL)
+        stp_append(text, sizeof(text), " (%s%s, not measured)", partly, origin);
     stp_chart_text(page->chart, "title", text);
     for (int i = 0; i < STP_TRAIN_PLACES; i++) {
         const enum stp_train_dim dim = page->kind->points.dims[i];
@@ -299,13 +295,12 @@ static void page_set_words(struct train_page *page, const char *title)
         compares_modes |= dim == STP_DIM_MODE || dim == STP_DIM_MODE_AND_GPUS;
     }
     stp_train_level_label(STP_DIM_GA, compares_ga ? NULL : view->step, label);
-    n = (size_t)snprintf(text, sizeof(text), "%s%s%s",
-                         compares_modes ? "" : view->mode,
-                         compares_modes || compares_ga ? "" : ", ", label);
+    snprintf(text, sizeof(text), "%s%s%s", compares_modes ? "" : view->mode,
+             compares_modes || compares_ga ? "" : ", ", label);
     if (view->step->n_samples > 0)
-        n += (size_t)snprintf(text + n, sizeof(text) - n,
-                              ", %u samples an epoch", view->step->n_samples);
-    snprintf(text + n, sizeof(text) - n, "%s", page->kind->notes);
+        stp_append(text, sizeof(text), ", %u samples an epoch",
+                   view->step->n_samples);
+    stp_append(text, sizeof(text), "%s", page->kind->notes);
     stp_chart_text(page->chart, "how", text);
 }
 
@@ -380,7 +375,7 @@ static void bars_write_panel(struct train_page *page, size_t row, size_t column)
     const enum stp_train_dim *dims = page->kind->points.dims;
     const struct stp_train_levels *series = &points->levels[STP_AT_SERIES];
     FILE *fp = page->chart->data;
-    size_t n_bars[STP_TRAIN_LEVELS] = {0}, most = 0, group = 0, len = 0;
+    size_t n_bars[STP_TRAIN_LEVELS] = {0}, most = 0, group = 0;
     char label[STP_TRAIN_LABEL], words[512] = "";
     double highest = 0;
 
@@ -420,9 +415,8 @@ static void bars_write_panel(struct train_page *page, size_t row, size_t column)
         if (first == NULL)
             continue;
         snprintf(label, sizeof(label), "%u", first->run->n_gpus);
-        len += (size_t)snprintf(
-            words + len, sizeof(words) - len, "%s%s", group++ > 0 ? " " : "",
-            dims[STP_AT_X] == STP_DIM_GPUS ? label : first->run->mode);
+        stp_append(words, sizeof(words), "%s%s", group++ > 0 ? " " : "",
+                   dims[STP_AT_X] == STP_DIM_GPUS ? label : first->run->mode);
     }
     stp_chart_text_at(page->chart, "groups", page->n_panels - 1, words);
     stp_chart_set(page->chart, "most[%zu] = %zu\ntops[%zu] = %.10g",
@@ -438,7 +432,6 @@ static void lines_print_spread(const struct stp_train_points *points,
 {
     double least = INFINITY, greatest = -INFINITY, spread = 0;
     char from[16], to[16];
-    int n;
 
     for (size_t x = 0; x < points->n_x; x++) {
         double low = INFINITY, high = -INFINITY;
@@ -457,13 +450,13 @@ static void lines_print_spread(const struct stp_train_points *points,
         if (low <= high)
             spread = fmax(spread, 100 * (high / low - 1));
     }
-    n = snprintf(text, STP_TRAIN_LABEL, ", at most %.2g%% apart", spread);
+    snprintf(text, STP_TRAIN_LABEL, ", at most %.2g%% apart", spread);
     snprintf(from, sizeof(from), "%.3f", least);
     snprintf(to, sizeof(to), "%.3f", greatest);
     if (least <= greatest)
-        snprintf(text + n, STP_TRAIN_LABEL - (size_t)n, ", accuracy %s%s%s",
-                 from, strcmp(from, to) != 0 ? " to " : "",
-                 strcmp(from, to) != 0 ? to : "");
+        stp_append(text, STP_TRAIN_LABEL, ", accuracy %s%s%s", from,
+                   strcmp(from, to) != 0 ? " to " : "",
+                   strcmp(from, to) != 0 ? to : "");
 }
 
 /* Writes the lines of a column, a block each; raises *highest to the highest
@@ -693,8 +686,6 @@ enum stp_status stp_train_chart_make(const struct stp_train_runs *runs,
     stp_train_points_free(&page.points);
     return status;
 }
-
-/* ---- JSON ---- */
 
 enum stp_status stp_train_charts_print_json(
     const struct stp_train_runs *runs, const struct stp_train_charts *charts,

@@ -1,16 +1,5 @@
 /* train_charts.h - results of the training benchmark as charts, by gnuplot
  *
- *   train_precision      epoch time by precision, with speed-ups
- *   train_scaling        speed-up over one GPU, beside the ideal
- *   train_accumulation   epoch time by micro-batches of a step
- *   train_overhead_SIZE  an epoch's time: compute alone, communication
- *                        overlapped with compute, exposed communication
- *   train_loss           loss over epochs, of the largest model
- *   train_modes          epoch time by mode, with speed-ups
- *   train_throughput     samples a second
- *   train_hardware       epoch time by model of GPU, of several; all others
- *                        are of one
- *
  * Only runs that are alike are compared: with the batch, gradients, buckets,
  * learning rate and seed that most runs have.  A bar is the mean over the
  * epochs of all runs alike, with Student's 95 percent interval of the mean;
@@ -24,7 +13,7 @@
 
 /* A chart of some runs, which own its words. */
 struct stp_train_chart {
-    int kind;         /* its number in the list above, from 0 */
+    int kind;         /* its number in train_charts.c, from 0 */
     const char *size; /* NULL: of all */
     const char *why;  /* it is left out; NULL: it is drawn.  Static storage */
 };

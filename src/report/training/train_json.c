@@ -9,6 +9,7 @@
 
 #include "analyse/overlap.h"
 #include "core/looks.h"
+#include "core/room.h"
 #include "core/text.h"
 #include "report/file.h"
 #include "report/folder.h"
@@ -85,8 +86,6 @@ static const struct train_key train_keys[] = {
     MEMBER("hidden_share", NUMBER, hidden_share, 0, NAN, "a share, or null"),
 };
 
-enum { TRAIN_N_KEYS = sizeof(train_keys) / sizeof(train_keys[0]) };
-
 /* ---- the notebook ---- */
 
 /* Our modes, and the notebook's words for them. */
@@ -101,9 +100,7 @@ static const char *const notebook_modes[][2] = {
  * stays. */
 static void notebook_translate_mode(struct stp_train_run *run, int to)
 {
-    const size_t n = sizeof(notebook_modes) / sizeof(notebook_modes[0]);
-
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < STP_N_OF(notebook_modes); i++)
         if (strcmp(notebook_modes[i][1 - to], run->mode) == 0) {
             snprintf(run->mode, sizeof(run->mode), "%s", notebook_modes[i][to]);
             return;
@@ -215,7 +212,7 @@ void stp_train_write_row(cJSON *row, const struct stp_train_run *run)
     const double total = stp_train_total_s(run);
     const double comm = stp_train_comm_s(run);
 
-    for (size_t i = 0; i < TRAIN_N_KEYS; i++)
+    for (size_t i = 0; i < STP_N_OF(train_keys); i++)
         train_write_key(row, &train_keys[i], run);
     cJSON_AddStringToObject(row, "source", stp_source_name(run->source));
     /* Notebooks read sums and shares, which follow from the rest. */
@@ -334,7 +331,7 @@ static enum stp_status train_read_row(const cJSON *row, size_t n,
                         n + 1, tuner);
     if (is_notebook)
         run = notebook_run;
-    for (size_t i = 0; i < TRAIN_N_KEYS && status == STP_OK; i++)
+    for (size_t i = 0; i < STP_N_OF(train_keys) && status == STP_OK; i++)
         status = train_read_key(row, n, &train_keys[i], &run, err);
     if (status == STP_OK)
         notebook_translate_mode(&run, 0);
@@ -494,31 +491,29 @@ enum stp_status stp_train_runs_take(struct stp_train_runs *runs,
 
 /* ---- printing ---- */
 
-enum stp_status stp_train_print_json(const struct stp_train_runs *runs,
-                                     FILE *fp, struct stp_error *err)
-{
-    cJSON *root = cJSON_CreateArray();
-
-    for (size_t i = 0; i < runs->n; i++)
-        stp_train_write_row(stp_json_row(root), &runs->runs[i]);
-    return stp_json_finish(root, fp, err);
-}
-
-/* Prints the runs that the notebook's format has, with its words. */
-static enum stp_status train_print_notebook(const struct stp_train_runs *runs,
-                                            FILE *fp, struct stp_error *err)
+/* Prints the runs; of those that the notebook's format has, with its words. */
+static enum stp_status train_print(const struct stp_train_runs *runs,
+                                   bool of_notebook, FILE *fp,
+                                   struct stp_error *err)
 {
     cJSON *root = cJSON_CreateArray();
 
     for (size_t i = 0; i < runs->n; i++) {
         struct stp_train_run run = runs->runs[i]; /* whose lists stay theirs */
 
-        if (!notebook_has(&run))
+        if (of_notebook && !notebook_has(&run))
             continue;
-        notebook_translate_mode(&run, 1);
+        if (of_notebook)
+            notebook_translate_mode(&run, 1);
         stp_train_write_row(stp_json_row(root), &run);
     }
     return stp_json_finish(root, fp, err);
+}
+
+enum stp_status stp_train_print_json(const struct stp_train_runs *runs,
+                                     FILE *fp, struct stp_error *err)
+{
+    return train_print(runs, false, fp, err);
 }
 
 /* ---- the file ---- */
@@ -549,11 +544,9 @@ char *stp_train_file_path(const char *folder, const char *gpu)
 }
 
 /* Writes the file at 'path', which it frees. */
-static enum stp_status
-train_save_as(const struct stp_train_runs *runs, char *path,
-              enum stp_status (*print)(const struct stp_train_runs *runs,
-                                       FILE *fp, struct stp_error *err),
-              struct stp_error *err)
+static enum stp_status train_save_as(const struct stp_train_runs *runs,
+                                     char *path, bool of_notebook,
+                                     struct stp_error *err)
 {
     struct stp_file file;
     enum stp_status status =
@@ -561,7 +554,8 @@ train_save_as(const struct stp_train_runs *runs, char *path,
 
     free(path);
     return status == STP_OK
-               ? stp_file_end(&file, print(runs, file.fp, err), err)
+               ? stp_file_end(&file,
+                              train_print(runs, of_notebook, file.fp, err), err)
                : status;
 }
 
@@ -576,7 +570,7 @@ enum stp_status stp_train_save(const struct stp_train_runs *runs,
 
     STP_THEN(status,
              train_save_as(runs, stp_train_file_path(folder, runs->runs[0].gpu),
-                           stp_train_print_json, err));
+                           false, err));
     for (size_t i = 0; i < runs->n; i++)
         has |= notebook_has(&runs->runs[i]);
     if (status != STP_OK || !has)
@@ -588,7 +582,7 @@ enum stp_status stp_train_save(const struct stp_train_runs *runs,
         is_ours = strstr(text, "\"made_by\"") != NULL;
     free(text);
     if (is_ours)
-        return train_save_as(runs, path, train_print_notebook, err);
+        return train_save_as(runs, path, true, err);
     free(path);
     return STP_OK;
 }

@@ -1,21 +1,15 @@
 /* train_json.h - results of the training benchmark as JSON
  *
- * A list with an object a run, in times of seconds.  A run has mode, n_gpus,
- * n_params, model_size, use_amp (bf16 or fp16), grad_accum_steps, epoch_times,
- * losses and comm_times (of each epoch), final_accuracy, avg_epoch_time,
- * avg_comm_time, total_time, comm_time, gpu_name; then others:
- * precision, batch_size, ... throughput in samples a second,
- * exposed_comm_times, during which nothing was computed, and derived from all
- * runs: speed_up, scaling_efficiency, exposed_comm_share.
+ * A list with an object a run, in times of seconds, of the keys that
+ * train_json.c lists, and derived from all runs speed_up, scaling_efficiency
+ * and exposed_comm_share.
  *
  * The PyTorch notebook that this benchmark follows writes the same list, with
- * fewer keys: mode, n_gpus, n_params, model_size, use_amp, grad_accum_steps,
- * epoch_times, losses, comm_times (of dp_naive alone), final_accuracy,
- * gpu_name, and sums.  It does not say the batch, samples, learning rate or
- * seed, nor which type of sixteen bits use_amp took: those are unknown, and
- * use_amp is precision "amp".  Its modes are single_gpu, dp_naive,
- * dp_interleaved and ddp_builtin for our single, naive, interleaved and
- * bucketed; sharded is not among them. */
+ * fewer keys.  It does not say the batch, samples, learning rate or seed, nor
+ * which type of sixteen bits use_amp took: those are unknown, and use_amp is
+ * precision "amp".  Its modes are single_gpu, dp_naive, dp_interleaved and
+ * ddp_builtin for our single, naive, interleaved and bucketed; sharded is not
+ * among them. */
 #pragma once
 
 #include <stdio.h>
@@ -59,8 +53,6 @@ char *stp_train_file_path(const char *folder, const char *gpu);
  * is there; the folder is made if there is none.  STP_ERR_IO, STP_ERR_NOMEM. */
 enum stp_status stp_train_save(const struct stp_train_runs *runs,
                                const char *folder, struct stp_error *err);
-
-/* ---- keys ---- */
 
 /* Adds a run's keys to the object 'row'. */
 void stp_train_write_row(cJSON *row, const struct stp_train_run *run);

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "analyse/order.h"
+#include "core/room.h"
 #include "core/stats.h"
+#include "core/text.h"
 
 /* The modes in the order of charts; those of several GPUs by how many jobs use
  * them. */
@@ -163,8 +165,6 @@ void stp_train_level_label(enum stp_train_dim dim,
     const bool cpus = like != NULL && stp_train_on_cpus(like);
     const char *noun = cpus ? "process" : "GPU";
     const char *plural = cpus ? "es" : "s";
-    int len;
-
     text[0] = '\0';
     if (like == NULL)
         return;
@@ -178,12 +178,11 @@ void stp_train_level_label(enum stp_train_dim dim,
         snprintf(text, STP_TRAIN_LABEL, "%u %s%s", like->n_gpus, noun, plural);
         break;
     case STP_DIM_GA: /* "GA 4, batch 16384 (4 steps)", of an epoch */
-        len = snprintf(text, STP_TRAIN_LABEL, "GA %u", like->ga);
+        snprintf(text, STP_TRAIN_LABEL, "GA %u", like->ga);
         if (like->batch > 0)
-            snprintf(text + len, STP_TRAIN_LABEL - (size_t)len,
-                     ", batch %u (%u step%s)", like->batch,
-                     like->n_samples / like->batch,
-                     like->n_samples / like->batch == 1 ? "" : "s");
+            stp_append(text, STP_TRAIN_LABEL, ", batch %u (%u step%s)",
+                       like->batch, like->n_samples / like->batch,
+                       like->n_samples / like->batch == 1 ? "" : "s");
         break;
     case STP_DIM_MODE_AND_GPUS:
         snprintf(text, STP_TRAIN_LABEL, "%s, %u %s%s", like->mode, like->n_gpus,
@@ -376,8 +375,7 @@ enum stp_status stp_train_points_find(const struct stp_train_view *view,
             p.n_x = view->runs->runs[i].n_epochs;
     n = p.levels[STP_AT_ROW].n * p.levels[STP_AT_COLUMN].n * p.n_x *
         p.levels[STP_AT_SERIES].n;
-    p.all = calloc(n > 0 ? n : 1, sizeof(*p.all));
-    if (p.all == NULL)
+    if (!STP_ZEROED(p.all, n > 0 ? n : 1))
         return stp_nomem(err);
     for (size_t i = 0; i < view->runs->n; i++)
         if (points_take(view, what, &view->runs->runs[i]))

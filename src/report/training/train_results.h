@@ -4,6 +4,7 @@
  * charts, and for a matrix that is resumed. */
 #pragma once
 
+#include <stdio.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -100,3 +101,16 @@ bool stp_train_is_mixed(const struct stp_train_run *run);
  * runs on one GPU of the same model, with the same size, precision, gradients,
  * batch and ga. */
 void stp_train_derive(struct stp_train_runs *runs);
+
+/* Prints one run, epoch by epoch. */
+void stp_train_print_run(const struct stp_train_run *run, FILE *fp);
+
+/* A line a configuration, in the order of their first runs: those that only
+ * differ in 'repeat' are one, with the means of their numbers.  "-" is for an
+ * unknown value.  STP_ERR_NOMEM. */
+enum stp_status stp_train_print_summary(const struct stp_train_runs *runs,
+                                        FILE *fp, struct stp_error *err);
+
+/* Prints a table for each model of GPU, below its name and its machine. */
+enum stp_status stp_train_print_models(const struct stp_train_runs *runs,
+                                       FILE *fp, struct stp_error *err);

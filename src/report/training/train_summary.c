@@ -1,4 +1,4 @@
-#include "report/training/train_summary.h"
+#include "report/training/train_results.h"
 
 #include <math.h>
 #include <stdlib.h>

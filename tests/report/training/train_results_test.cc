@@ -10,7 +10,7 @@
 
 extern "C" {
 #include "report/training/train_json.h"
-#include "report/training/train_summary.h"
+#include "report/training/train_results.h"
 }
 
 #include "support/in_folder.h"
@@ -215,19 +215,6 @@ TEST_F(TrainResults, AreReadAsTheyWereWritten)
     EXPECT_TRUE(std::isnan(read.runs[1].losses[0]));
     stp_train_runs_free(&read);
 }
-
-TEST_F(TrainResults, AreHeadedByTheMachineOfTheMostRanks)
-{
-    Take(STP_TRAIN_SINGLE, 1, {0.5});
-    Take(STP_TRAIN_NAIVE, 4, {0.5});
-    Take(STP_TRAIN_NAIVE, 2, {0.5});
-    for (size_t i = 0; i < runs_.n; i++)
-        snprintf(runs_.runs[i].made_by, sizeof(runs_.runs[i].made_by),
-                 "%u ranks of it", runs_.runs[i].n_gpus);
-
-    EXPECT_THAT(Summary(), testing::StartsWith("4 ranks of it\n\n"));
-}
-
 TEST_F(TrainResults, SayWhatIsWrongWithAFile)
 {
     Take(STP_TRAIN_SINGLE, 1, {0.5});
@@ -337,24 +324,6 @@ TEST_F(TrainResults, OfTheNotebookAreRead)
         HasSubstr("base  64.1 M      2  naive     fp32   1      -   1.5000  "
                   "0.3750          -      2.00      100.0%    25.0%"));
 }
-
-TEST_F(TrainResults, OfTheNotebookSayWithNullWhatTheyDoNotKnow)
-{
-    stp_error err{};
-    ASSERT_EQ(STP_OK, ReadRuns(kNotebook, &runs_, &err)) << err.text;
-    const std::string text = JsonText();
-    stp_train_runs read{};
-
-    for (const char *key :
-         {"batch_size", "micro_batch_size", "n_samples", "warmup_steps", "lr",
-          "seed", "bucket_bytes", "throughput"})
-        EXPECT_THAT(text, HasSubstr("\"" + std::string(key) + "\":\tnull"));
-    ASSERT_EQ(STP_OK, ReadRuns(text, &read, &err)) << err.text;
-    for (size_t i = 0; i < read.n; i++)
-        EXPECT_TRUE(stp_train_same(&runs_.runs[i], &read.runs[i])) << i;
-    stp_train_runs_free(&read);
-}
-
 TEST_F(TrainResults, OfTheNotebookSayWhatIsMissing)
 {
     const struct {
@@ -451,24 +420,6 @@ TEST_F(TrainResults, ScaleFromOneGpuOn)
     EXPECT_DOUBLE_EQ(1, runs_.runs[1].speed_up);
     EXPECT_DOUBLE_EQ(512, runs_.runs[0].throughput);
 }
-
-TEST_F(TrainResults, AreALineAConfiguration)
-{
-    Take(STP_TRAIN_SINGLE, 1, {1, 1});
-    Take(STP_TRAIN_NAIVE, 2, {0.5, 0.75});
-    Take(STP_TRAIN_NAIVE, 2, {0.5, 1}, 2);
-
-    EXPECT_EQ(
-        "2 x FAKE 1\n\n"
-        "size  params  ranks  mode    prec  ga  batch  s/epoch  comm s  "
-        "samples/s  speed-up  efficiency  exposed    loss  accuracy  times\n"
-        "tiny   52650      1  single  fp32   1     64   1.0000  0.5000        "
-        "128      1.00      100.0%    25.0%  2.2500    0.1250  measured\n"
-        "tiny   52650      2  naive   fp32   1     64   0.6875  0.3438        "
-        "188      1.47       73.3%    25.0%  2.2500    0.1250  measured\n",
-        Summary());
-}
-
 } // namespace
 
 // The part of the command that is linked in opens these.
