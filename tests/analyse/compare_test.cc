@@ -30,18 +30,6 @@ TEST(Compare, PairsEachRoundWithTheAutoOfThatRound)
     EXPECT_EQ(NCCL_ALGO_RING, p.auto_algo);
     EXPECT_EQ(NCCL_PROTO_SIMPLE, p.auto_proto);
 }
-
-TEST(Compare, LeavesOutRoundsThatHaveNoAuto)
-{
-    Data d;
-    d.Add(1024, kAuto, {60, 60}).Add(1024, kTreeLl, {50, 50, 1});
-
-    Compared c(d);
-
-    EXPECT_EQ(2u, c.all.points[0].arms[0].gain.n_pairs);
-    EXPECT_NEAR(1.2, c.all.points[0].arms[0].gain.gain, 1e-12);
-}
-
 TEST(Compare, AveragesAnArmThatRanTwiceInARound)
 {
     Data d;
@@ -56,23 +44,6 @@ TEST(Compare, AveragesAnArmThatRanTwiceInARound)
     ASSERT_EQ(2u, c.all.points[0].n_arms) << "AUTO once more is an arm";
     EXPECT_EQ(STP_ARM_AUTO_AGAIN, c.all.points[0].arms[0].arm.kind);
 }
-
-TEST(Compare, SeparatesCollectivesSizesAndCommunicators)
-{
-    Data d;
-    d.AddAuto(4096).AddAuto(1024);
-    d.Add(1024, kAuto, {1, 1}, STP_SOURCE_MEASURED, ncclFuncAllGather);
-    d.data.rows[0].n_ranks = 8;
-
-    Compared c(d);
-
-    ASSERT_EQ(4u, c.all.n_points);
-    EXPECT_EQ(ncclFuncAllGather, c.all.points[0].coll);
-    EXPECT_EQ(1024u, c.all.points[1].n_bytes);
-    EXPECT_EQ(4u, c.all.points[2].n_ranks);
-    EXPECT_EQ(8u, c.all.points[3].n_ranks);
-}
-
 TEST(Compare, SeparatesTypesOperationsRootsPlacesAndGraphs)
 {
     Data d;

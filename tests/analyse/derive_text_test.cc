@@ -128,18 +128,6 @@ TEST_F(DeriveText, FindsTheArmInWhatNcclLogged)
         }
     }
 }
-
-TEST_F(DeriveText, LogsAreOfThePassTheyStandIn)
-{
-    ASSERT_EQ(STP_OK, Add(HEAD + Ran(1024, "Algo RING proto LL") + Row(1024) +
-                          Ran(1024, "Algo TREE proto SIMPLE") + Row(1024)))
-        << err_.text;
-
-    EXPECT_EQ(NCCL_ALGO_RING, data_.rows[0].ran_algo);
-    EXPECT_EQ(NCCL_PROTO_SIMPLE, data_.rows[3].ran_proto);
-    EXPECT_THAT(Runs(), ElementsAre("auto 0", "auto 1"));
-}
-
 TEST_F(DeriveText, LogsOfOnePartCountTheWhole)
 {
     const struct {
@@ -159,18 +147,6 @@ TEST_F(DeriveText, LogsOfOnePartCountTheWhole)
         EXPECT_EQ(c.proto, data_.rows[0].ran_proto);
     }
 }
-
-TEST_F(DeriveText, FilesOfAnArmAreItsRounds)
-{
-    const std::string text = HEAD + Row(1024);
-
-    for (const char *arm : {"auto", "auto", "ring/ll128", "auto", "ring/ll128"})
-        ASSERT_EQ(STP_OK, Add(text, arm)) << err_.text;
-
-    EXPECT_THAT(Runs(), ElementsAre("auto 0", "auto 1", "ring/ll128 0",
-                                    "auto 2", "ring/ll128 1"));
-}
-
 TEST_F(DeriveText, OurTextNamesItsArms)
 {
     const std::string passes = Row(1024) + Row(1024) + Row(1024);
@@ -239,13 +215,4 @@ TEST_F(DeriveText, PutsRowsTogetherThatALogCameBetween)
     EXPECT_EQ(0, data_.rows[1].n_wrong);
     EXPECT_THAT(Runs(), ElementsAre("ring/ll 0"));
 }
-
-TEST_F(DeriveText, ARowThatNeverEndsIsRefused)
-{
-    EXPECT_EQ(STP_ERR_SYNTAX,
-              Add(HEAD LOG "Init\n  1024  256  float" LOG "Abort\n" LOG "Bye\n",
-                  "auto"));
-    EXPECT_THAT(std::string(err_.text), HasSubstr("3 fields, expected 13"));
-}
-
 } // namespace

@@ -167,22 +167,6 @@ TEST(SummariseIterations, PairsMediansWithTheAutoOfTheirRound)
     EXPECT_EQ(1, s[0].arms[0].gain.high);
     EXPECT_EQ(0u, s[0].arms[0].gain.n_pairs);
 }
-
-TEST(SummariseIterations, ExposesWhatIsNotCompute)
-{
-    Iterations it; // a layer's compute takes 10 and 12
-    it.Setting(kOverlap).Row(0, kAuto, {100}).Row(1, kAuto, {104});
-    it.Last().work.compute_us = 12;
-    it.Row(0, kTreeLl, {80, 82}).Row(1, kTreeLl, {111});
-    it.Last().work.compute_us = 12;
-
-    Summary s(it);
-
-    EXPECT_DOUBLE_EQ(88, s[0].compute_us);
-    EXPECT_DOUBLE_EQ(14, s[0].arms[0].exposed_us);
-    EXPECT_DOUBLE_EQ(3, s[0].arms[1].exposed_us);
-}
-
 // Twice the spread of AUTO's rounds is 5.66: 5 may be noise, and 6 is not.
 TEST(SummariseIterations, ExposedTimeIsNeverBelowNothing)
 {
@@ -227,21 +211,6 @@ TEST(SummariseIterations, SaysHowFastCollectivesAreAlone)
     EXPECT_DOUBLE_EQ(1.8, f[1].arms[0].algbw);
     EXPECT_DOUBLE_EQ(1.35, f[1].arms[0].busbw);
 }
-
-TEST(SummariseIterations, SaysNothingOfCollectivesThatWereNotTimedAlone)
-{
-    Iterations it; // AUTO in one round only
-    it.Setting(kOverlap).Row(0, kAuto, {100}, 6).Row(1, kAuto, {100});
-    it.Rounds(kTreeLl, 100);
-
-    Summary s(it);
-
-    EXPECT_DOUBLE_EQ(6, s[0].arms[0].alone_us);
-    EXPECT_EQ(0, s[0].arms[1].alone_us);
-    EXPECT_EQ(0, s[0].arms[1].algbw);
-    EXPECT_EQ(0u, s[0].arms[1].alone_gain.n_pairs);
-}
-
 // ---- resolution ----
 
 TEST(SummariseIterations, ResolvesHalfTheIntervalOfASecondAutoOrByAutosSpread)
@@ -327,48 +296,6 @@ TEST(FindRegimes, FindsWhereTheFastestAloneIsNotTheShortestIteration)
     EXPECT_NEAR(1.25, r.alone_gain.gain, 1e-12);
     EXPECT_NEAR(1.25, r.alone_gain.high, 1e-9);
 }
-
-TEST(FindRegimes, GivesIntervalsOfThePairsOfBothArms)
-{
-    Iterations it; // AUTO drifts on its own
-    it.Setting(kOverlap).Row(0, kAuto, {200}, 9).Row(1, kAuto, {300}, 8.9);
-    it.Row(0, kTreeLl, {100}, 4).Row(1, kTreeLl, {110}, 4.01);
-    it.Row(0, kRingLl128, {160}, 3).Row(1, kRingLl128, {174}, 3);
-    const double base[] = {160, 174}, times[] = {100, 110};
-    const double slow[] = {4, 4.01}, fast[] = {3, 3};
-    const stp_gain gain = stp_paired_gain(base, times, 2);
-    const stp_gain alone = stp_paired_gain(slow, fast, 2);
-    Summary s(it);
-
-    std::vector<stp_regime> found = s.Regimes(gain.low - 1 - 1e-9);
-
-    ASSERT_EQ(1u, found.size());
-    EXPECT_DOUBLE_EQ(gain.gain, found[0].gain.gain);
-    EXPECT_DOUBLE_EQ(gain.low, found[0].gain.low);
-    EXPECT_DOUBLE_EQ(gain.high, found[0].gain.high);
-    EXPECT_DOUBLE_EQ(alone.gain, found[0].alone_gain.gain);
-    EXPECT_DOUBLE_EQ(alone.low, found[0].alone_gain.low);
-    EXPECT_DOUBLE_EQ(alone.high, found[0].alone_gain.high);
-    EXPECT_LT(1, gain.low);
-    EXPECT_EQ(0u, s.Regimes(gain.low - 1 + 1e-9).size());
-}
-
-TEST(FindRegimes, LooksAtEverySetting)
-{
-    Iterations it;
-    for (uint64_t n_bytes : {1, 2, 3})
-        it.Setting(kOverlap, n_bytes)
-            .Rounds(kAuto, 110, 5)
-            .Rounds(kTreeLl, n_bytes == 2 ? 120 : 100, 6);
-
-    Summary s(it);
-    std::vector<stp_regime> found = s.Regimes();
-
-    ASSERT_EQ(2u, found.size());
-    EXPECT_EQ(1u, found[0].setting->like.n_bytes);
-    EXPECT_EQ(3u, found[1].setting->like.n_bytes);
-}
-
 TEST(FindRegimes, IsSilentWhereThereIsNone)
 {
     const struct {

@@ -81,48 +81,6 @@ class Objective : public testing::Test
 };
 
 // ---- selecting ----
-
-TEST_F(Objective, TakesRowsAloneOrOfWorkloads)
-{
-    Data d;
-    Of(d.AddAuto(1), kOverlap).AddAuto(2);
-    strcpy(d.data.gpu, "G");
-
-    ASSERT_EQ(STP_OK, Select(d, STP_OBJECTIVE_TIME));
-    EXPECT_EQ(3u, selected_.n_rows);
-    EXPECT_EQ(2u, selected_.rows[0].n_bytes);
-    EXPECT_STREQ("G", selected_.gpu);
-
-    ASSERT_EQ(STP_OK, Select(d, STP_OBJECTIVE_ITERATION));
-    EXPECT_EQ(3u, selected_.n_rows);
-    EXPECT_EQ(1u, selected_.rows[0].n_bytes);
-}
-
-TEST_F(Objective, SaysWhichTimesThereAreInsteadOfThoseWanted)
-{
-    Data d;
-
-    EXPECT_EQ(STP_ERR_RANGE, Select(d.AddAuto(1), STP_OBJECTIVE_ITERATION));
-    EXPECT_STREQ("no times of iterations, expected those of `steptune "
-                 "iterate`: all 3 are of collectives alone",
-                 err_.text);
-
-    EXPECT_EQ(STP_ERR_RANGE, Select(Of(d, kOverlap), STP_OBJECTIVE_TIME));
-    EXPECT_STREQ("no times of collectives alone, expected those of `steptune "
-                 "sweep`: all 3 are of iterations, which are for the objective "
-                 "iteration",
-                 err_.text);
-    EXPECT_EQ(nullptr, selected_.rows);
-
-    // a step of a trace has messages of several kinds: no rule can be of it
-    for (size_t i = 0; i < d.data.n_rows; i++)
-        d.data.rows[i].work.mode = STP_MODE_TRACE;
-    EXPECT_EQ(STP_ERR_RANGE, Select(d, STP_OBJECTIVE_ITERATION));
-    EXPECT_THAT(err_.text, testing::StartsWith("all 3 times of iterations are "
-                                               "of traces, whose steps have "
-                                               "messages of several kinds"));
-}
-
 TEST_F(Objective, ArmsBecomeThePairThatNcclRan)
 {
     const int any = STP_ANY;
@@ -275,22 +233,6 @@ TEST_F(Objective, FsdpMakesRulesForBothItsCollectives)
     d.data.n_rows = 4;
     EXPECT_THAT(Rules(d), ElementsAre(scatter + " 1-1 tree/ll"));
 }
-
-TEST_F(Objective, EachWorkloadNeedsItsAuto)
-{
-    Data d;
-    Of(d.AddAuto(1).AddGain(1, kTreeLl, 1.3), kOverlap);
-    Of(d.AddGain(1, kTreeLl, 1.3), kDeep);
-    ASSERT_EQ(STP_OK, Select(d, STP_OBJECTIVE_ITERATION));
-
-    EXPECT_EQ(STP_ERR_SYNTAX,
-              stp_objective_compare(&selected_, STP_OBJECTIVE_ITERATION, &all_,
-                                    &err_));
-
-    EXPECT_THAT(err_.text, testing::StartsWith("overlap of allreduce of 1 "));
-    EXPECT_EQ(nullptr, all_.points);
-}
-
 // ---- what to register ----
 
 // "BYTES: AUTO us, ARM GAIN" a point.
@@ -397,24 +339,4 @@ TEST(CompareRegistered, OverlappedIterationsAreTheOthers)
 }
 
 // ---- workloads ----
-
-TEST(NextWorkload, GoesThroughThemInOrderAndEachOnce)
-{
-    Data d;
-    Of(d.AddAuto(1), kFsdp);
-    Of(d.AddAuto(1), kDeep);
-    Of(d.AddAuto(2), kOverlap);
-    Of(d.AddAuto(3), kDeep).AddAuto(4);
-    stp_workload work{};
-    std::vector<unsigned> seen;
-
-    for (bool any = stp_next_workload(&d.data, nullptr, &work); any;
-         any = stp_next_workload(&d.data, &work, &work))
-        seen.push_back(work.mode * 100 + work.layers);
-
-    EXPECT_THAT(seen, ElementsAre(STP_MODE_OVERLAP * 100 + 8,
-                                  STP_MODE_OVERLAP * 100 + 32,
-                                  STP_MODE_FSDP * 100 + 8));
-}
-
 } // namespace

@@ -54,18 +54,6 @@ class File : public Report
         return f;
     }
 };
-
-TEST_F(File, AppearsWholeAndLeavesNothingBeside)
-{
-    stp_file f = Begin("a", "whole\n");
-    EXPECT_FALSE(fs::exists(Path("a"))) << "not before it is committed";
-
-    ASSERT_EQ(STP_OK, stp_file_commit(&f, &err_));
-
-    EXPECT_EQ("whole\n", Read(Path("a")));
-    EXPECT_EQ(1, std::distance(fs::directory_iterator(dir_), {}));
-}
-
 TEST_F(File, KeepsWhatStoodThereIfItIsAbandoned)
 {
     std::ofstream(Path("a")) << "old";
@@ -231,70 +219,6 @@ TEST_F(MemoryFileTest, SaysWhatWasDroppedAndWhy)
             "1.100 at first, when it was measured again slower than plain "
             "buffers in some workload\n"));
 }
-
-TEST_F(MemoryFileTest, CarriesEachRulesEvidence)
-{
-    const stp_memory_evidence e[] = {
-        {2 << 20,
-         28.9,
-         22.4,
-         {1.29, 1.281, 1.3, 20},
-         "ring/ll128",
-         {1.094, 1.09, 1.098, 20},
-         STP_SOURCE_MEASURED,
-         false,
-         false},
-        {4 << 20,
-         40,
-         38,
-         {1.0526, 1.05, 1.06, 20},
-         "",
-         {},
-         STP_SOURCE_RECORDED,
-         true,
-         false},
-    };
-
-    EXPECT_EQ("# a test\n# policy hash: ",
-              SaveMemory({{Rule(STP_MEMORY_SYM, 1 << 20, 6 << 20), e, 2}})
-                  .substr(0, 24));
-    EXPECT_THAT(
-        Read(Path("p.memory")),
-        EndsWith("collective,min_bytes,max_bytes,memory,nNodes,nRanks\n"
-                 "\n"
-                 "# 2097152 B: plain 28.9 us -> sym 22.4 us, gain 1.290 (1.281 "
-                 "to 1.300), over ring/ll128 1.094 (1.090 to 1.098), 20 rounds "
-                 "measured\n"
-                 "# 4194304 B: plain 40.0 us -> sym 38.0 us, gain 1.053 (1.050 "
-                 "to 1.060), 20 rounds recorded, single pass\n"
-                 "allreduce,1048576,6291456,sym,1,2\n"));
-}
-
-TEST_F(MemoryFileTest, SaysHowManyCtasTheCommunicatorIsToHave)
-{
-    const stp_memory_evidence e{
-        2 << 20, 30,   20, {1.5, 1.49, 1.51, 20}, "", {}, STP_SOURCE_MEASURED,
-        false,   false};
-    stp_rule rule = Rule(STP_MEMORY_SYM, 1 << 20, 6 << 20);
-    rule.min_ctas = 32;
-
-    const std::string text =
-        SaveMemory({{rule, &e, 1}, {Rule(STP_MEMORY_REG, 8, 8), nullptr, 0}});
-
-    EXPECT_THAT(
-        text,
-        HasSubstr("# min_ctas is what ncclConfig_t.minCTAs of the communicator "
-                  "is to be, with maxCTAs 64; 0: NCCL's own.\n"));
-    EXPECT_THAT(
-        text,
-        EndsWith("collective,min_bytes,max_bytes,memory,min_ctas,nNodes,nRanks"
-                 "\n\n"
-                 "# 2097152 B: plain 30.0 us -> sym, minCTAs 32 20.0 us, gain "
-                 "1.500 (1.490 to 1.510), 20 rounds measured\n"
-                 "allreduce,1048576,6291456,sym,32,1,2\n\n"
-                 "allreduce,8,8,reg,0,1,2\n"));
-}
-
 TEST_F(MemoryFileTest, HasTheColumnsThatRulesNeed)
 {
     stp_rule overlapped = Rule(STP_MEMORY_CE, 0, UINT64_MAX);
@@ -357,16 +281,6 @@ TEST(Table, AlignsColumnsWithoutTrailingBlanks)
               "-              -       1.250  1.000 to 1.500  -\n",
               Print(STP_TABLE_TEXT));
 }
-
-TEST(Table, IsMarkdown)
-{
-    EXPECT_THAT(
-        Print(STP_TABLE_MARKDOWN),
-        testing::StartsWith("| name | us | is | gain | 95% interval | ran |\n"
-                            "|---|--:|---|--:|--:|---|\n"
-                            "| long name | 10.25 | yes |"));
-}
-
 TEST(Table, IsCsvWithEmptyFieldsForTheUnknown)
 {
     EXPECT_EQ("name,n,us,ran_algorithm,ran_protocol,ran_channels\n"

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -82,61 +81,9 @@ class Why : public testing::Test
                stp_proto_name(pick.proto);
     }
 
-    // The entries that the plugin changed.
-    static std::string Changed(const stp_why &why)
-    {
-        std::string changed;
-        for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-            for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-                if (why.cost[a][p] != why.cost_after[a][p])
-                    changed += Name({a, p}) + " ";
-        return changed;
-    }
-
     TemporaryFolder folder_;
     const std::string path_ = folder_.Path("policy.conf");
 };
-
-TEST_F(Why, ARuleChangesItsEntryAndNothingElse)
-{
-    stp_why why = Ask("h200x4", "\nallreduce,0,inf,tree,ll128,-1,-1,-1\n",
-                      ncclFuncAllReduce, 1 << 20);
-
-    EXPECT_EQ(STP_DECIDER_RULE, why.decider);
-    EXPECT_EQ(2u, why.line);
-    EXPECT_EQ("tree/ll128 ", Changed(why));
-    EXPECT_EQ("ring/ll", Name(why.alone.pick));
-    EXPECT_EQ("tree/ll128", Name(why.tuned.pick));
-    EXPECT_FLOAT_EQ(why.cost[NCCL_ALGO_RING][NCCL_PROTO_LL],
-                    static_cast<float>(why.alone.predicted_us));
-    EXPECT_FLOAT_EQ(why.cost[NCCL_ALGO_TREE][NCCL_PROTO_LL128],
-                    static_cast<float>(why.tuned.predicted_us));
-    EXPECT_EQ(STP_SOURCE_INTERPOLATED, why.alone.source);
-    EXPECT_LT(why.alone.us, why.tuned.us);
-}
-
-TEST_F(Why, NothingIsChangedWhereNoRuleApplies)
-{
-    stp_why why = Ask("h200x4", "allreduce,0,4K,tree,ll128,-1,-1,-1\n",
-                      ncclFuncAllReduce, 1 << 20);
-
-    EXPECT_EQ(STP_DECIDER_NCCL, why.decider);
-    EXPECT_EQ("", Changed(why));
-    EXPECT_EQ(why.alone.us, why.tuned.us);
-    EXPECT_EQ(0u, why.n_overrides);
-}
-
-TEST_F(Why, MachinesWithoutTimingsHaveNoneButAPrediction)
-{
-    stp_why why = Ask("h100x8", "allreduce,0,inf,nvls,simple,-1,-1,-1\n",
-                      ncclFuncAllReduce, 1 << 20);
-
-    EXPECT_TRUE(std::isnan(why.alone.us));
-    EXPECT_TRUE(std::isnan(why.tuned.us));
-    EXPECT_EQ(STP_SOURCE_MODELLED, why.tuned.source);
-    EXPECT_GT(why.tuned.predicted_us, why.alone.predicted_us);
-}
-
 TEST_F(Why, SaysWhatTheVersionTakesAndWhatItComparesInWindows)
 {
     const struct {
@@ -266,51 +213,6 @@ TEST_F(Why, EachVariableIsPlayedAlone)
         else
             EXPECT_THAT(o.text, HasSubstr(c.runs));
     }
-}
-
-// Each of the two variables allows something, both together nothing.
-TEST_F(Why, PlaysAllVariablesTogetherThenEach)
-{
-    environment = {{"NCCL_ALGO", "nvls"}, {"NCCL_PROTO", "ll"}};
-
-    stp_why why = Ask("h100x8", "allreduce,0,inf,nvls,simple,-1,-1,-1\n",
-                      ncclFuncAllReduce, 1 << 20);
-
-    ASSERT_EQ(3u, why.n_overrides);
-    EXPECT_STREQ("", why.overrides[0].name);
-    EXPECT_EQ(STP_OVERRIDE_FAILS, why.overrides[0].kind);
-    EXPECT_THAT(why.overrides[0].text, HasSubstr("NCCL_PROTO was set to ll."));
-    EXPECT_STREQ("NCCL_ALGO", why.overrides[1].name);
-    EXPECT_EQ(STP_OVERRIDE_NOTHING, why.overrides[1].kind);
-    EXPECT_STREQ("NCCL_PROTO", why.overrides[2].name);
-    EXPECT_EQ("ring/ll", Name(why.overrides[2].pick));
-}
-
-TEST_F(Why, AnotherVendorsChannelsAreItsDecision)
-{
-    stp_why why =
-        Ask("h200x4", "", ncclFuncAllReduce, 1 << 20, STP_ONE_CHANNEL);
-
-    EXPECT_EQ(STP_DECIDER_PLUGIN, why.decider);
-    EXPECT_EQ("", Changed(why));
-    EXPECT_EQ(24, why.alone.n_channels);
-    EXPECT_EQ(1, why.tuned.n_channels);
-    EXPECT_GT(why.tuned.us, why.alone.us);
-}
-
-TEST_F(Why, APluginThatDoesNotLoadIsAnError)
-{
-    const stp_explain_options options = {STP_FIXTURES "/machines/h200x4",
-                                         "./nowhere.so"};
-    stp_why why{};
-    stp_error err{};
-
-    EXPECT_EQ(STP_ERR_DEVICE, stp_ask_why(&options, 8, &why, &err));
-    EXPECT_THAT(
-        err.text,
-        HasSubstr(
-            "would not load tuner plugin './nowhere.so': `steptune replay "
-            "--contract` with it says why"));
 }
 
 } // namespace

@@ -316,22 +316,6 @@ TEST_P(TimesOfAStep, AreTheSumOfItsPartsInOneStream)
                         : .02 * us[a])
             << a;
 }
-
-TEST_P(TimesOfAStep, AreShorterThanTheSumWhereStreamsOverlap)
-{
-    Step step;
-    const std::vector<double> us =
-        Iterate(&step, "collective,bytes,stream,us,wait\n"
-                       "compute,,,300,\nallreduce,16M,comm,,\n"
-                       "compute,,,300,\nallreduce,16M,comm,,\n"
-                       "compute,,,300,\nallreduce,8,,,1\n");
-    const double compute_us = out_.data.rows[0].work.compute_us;
-    const double comm_us = Collectives(step, arms_.arm[0]);
-    EXPECT_NEAR(900, compute_us, 45);
-    EXPECT_GT(us[0], compute_us);
-    EXPECT_LT(us[0], compute_us + comm_us - 50);
-}
-
 // 8192^3 takes far longer than 400 us on all of these machines.
 TEST_P(TimesOfAStep, OfComputeAreThoseThatTheTraceGives)
 {

@@ -39,28 +39,6 @@ TEST_F(IterationFiles, TimesAreMillisecondsInTheirOrder)
                             "iteration_times_ring-simple-16.txt", "rounds.csv",
                             "summary.csv", "summary.json", "summary.md"));
 }
-
-TEST_F(IterationFiles, TimesOfSeveralSettingsAreNamedAfterThem)
-{
-    Iterations its;
-    its.Setting(STP_MODE_OVERLAP, 8 * kMib);
-    its.Arm("auto", {{1.25, 1234567.891, 0.0004}});
-    its.Setting(STP_MODE_SEQUENTIAL, 8 * kMib);
-    its.Arm("auto", {{2000}, {2001}});
-    its.Setting(STP_MODE_OVERLAP, 8 * kMib, 2);
-    its.Arm("auto", {{3000}});
-
-    Save(its);
-
-    EXPECT_EQ("0.001250\n1234.567891\n0.000000\n",
-              Read("iteration_times_overlap_8M_ratio1_layers8_auto.txt"));
-    EXPECT_EQ("2.000000\n2.001000\n",
-              Read("iteration_times_sequential_8M_ratio1_layers8_auto.txt"));
-    EXPECT_EQ("3.000000\n",
-              Read("iteration_times_overlap_8M_ratio2_layers8_auto.txt"));
-    EXPECT_EQ(7u, Files().size());
-}
-
 struct NameCase {
     const char *name;
     int mode, compute, coll;
@@ -144,17 +122,6 @@ TEST_F(IterationFiles, WhatDidNotChangeIsLeftAlone)
 }
 
 // ---- the folder ----
-
-TEST_F(IterationFolder, IsMadeWithThoseAboveIt)
-{
-    const std::string path = dir_ / "a/b/c";
-
-    ASSERT_EQ(STP_OK, stp_iteration_folder(path.c_str(), false, &err_));
-    EXPECT_TRUE(fs::is_directory(path));
-    EXPECT_EQ(STP_OK, stp_iteration_folder((path + "/").c_str(), false, &err_))
-        << "taken over, being empty";
-}
-
 const char *const kOurs[] = {
     "iteration_times_auto.txt",
     "iteration_times_overlap_8M_ratio1_layers8_ring-ll128-16.txt",

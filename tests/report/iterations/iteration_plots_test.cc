@@ -82,20 +82,6 @@ TEST_F(Plots, OfTimesAreExact)
                   Essence(Read("iteration_times_ecdf.svg")));
     EXPECT_THAT(Read("iteration_times_ecdf.svg"), HasSubstr("\n# times.gp - "));
 }
-
-TEST_F(Plots, LongTimesAreInMilliseconds)
-{
-    Iterations its;
-    its.Setting(STP_MODE_OVERLAP, 8 * kMib);
-    its.Arm("auto", {{4000, 2000}, {8000, 6000}});
-
-    Draw(its);
-
-    const std::string s = Read("iteration_times_ecdf.svg");
-    EXPECT_EQ("'Iteration time (ms)'", Setting(s, "xlabel"));
-    EXPECT_THAT(Legend(s), ElementsAre("auto, 5 ms"));
-}
-
 TEST_F(Plots, AxisLeavesOutLateIterationsAndSaysSo)
 {
     std::vector<double> us;
@@ -135,20 +121,6 @@ TEST_F(Plots, TimesThatAreAllAlikeHaveAnAxis)
     EXPECT_THAT(Blocks(s),
                 ElementsAre("auto 500 0\nauto 500 100\nauto 500.00333 0\n"));
 }
-
-TEST_F(Plots, AnArmAtTheEndOfTheAxisIsInItsLastBin)
-{
-    Iterations its;
-    its.Setting(STP_MODE_OVERLAP, 8 * kMib);
-    its.Arm("auto", {{500, 500}});
-    its.Arm("ll", {{700, 700}});
-
-    Draw(its);
-
-    EXPECT_EQ("ll 698.66667 0\nll 698.66667 100\nll 700 0\n",
-              Blocks(Read("iteration_times_histogram.svg"))[1]);
-}
-
 TEST_F(Plots, ManyIterationsBecomeAPointAPixel)
 {
     std::vector<double> us;
@@ -239,24 +211,6 @@ TEST_F(Plots, IntervalsOfSeveralArmsStandBesideEachOther)
     EXPECT_EQ(" 0.992542 1.00751\n",
               Printed(Read("gain_vs_size.svg"), {"beside(1)", "beside(2)"}));
 }
-
-TEST_F(Plots, GainsThatAreFarApartHaveALogarithmicAxis)
-{
-    if (!HasGnuplot())
-        GTEST_SKIP() << "no gnuplot here";
-    Iterations its;
-    Gains(its, kMib, {0.25, 0.01, 9, 10}, {1, 0, INFINITY, 0});
-    Gains(its, 2 * kMib, {1, 0.99, 1.01, 10}, {1, 0, INFINITY, 0});
-
-    Draw(its);
-
-    std::string s = Read("gain_vs_size.svg");
-    EXPECT_EQ(" 0.181818 1.375\n", Printed(s, {"GPVAL_Y_MIN", "GPVAL_Y_MAX"}))
-        << "and what is unsure does not stretch it";
-    EXPECT_EQ("'Gain, with its 95% interval'", Setting(s, "ylabel"));
-    EXPECT_EQ("0", Setting(s, "has_alone"));
-}
-
 TEST_F(Plots, GainsAreOfEachModeAndRatioWithSeveralSizes)
 {
     Iterations its;

@@ -67,20 +67,6 @@ TEST_F(IterationTables, ARatioThatIsNotTheOneAskedForIsSaid)
                     HasSubstr(c.want));
     }
 }
-
-TEST_F(IterationTables, ArmsThatNeverRanBesideAutoHaveNoGain)
-{
-    Iterations its;
-    its.Setting(STP_MODE_OVERLAP, kMib);
-    its.Arm("auto", {{100}});
-    its.Arm("ll", {{100}}).gain = {1, 0, INFINITY, 0};
-
-    Save(its);
-
-    EXPECT_THAT(Read("summary.md"), HasSubstr("| 100.00 | - | - | 100.00 |"));
-    EXPECT_THAT(Read("summary.csv"), HasSubstr(",100.000,,,,100.000,"));
-}
-
 // ---- the sentence ----
 
 struct SentenceCase {
@@ -153,24 +139,6 @@ TEST_F(IterationTables, OneSentenceSaysWhichArmIsTheBest)
 }
 
 // ---- regimes ----
-
-TEST_F(IterationTables, RegimesAreAsGoodAsTheWorseOfTheirArms)
-{
-    Iterations its;
-    AddOverlap(its);
-    its.Report();
-    its.report_.looked_for_regimes = true;
-    its.Regime(0, 0, 2, {1.1, 1, 2, 2}, {1, 1, 1, 2});
-    its.Regime(0, 2, 1, {1.1, 1, 2, 2}, {1, 1, 1, 2});
-    its.Regime(0, 0, 1, {1.1, 1, 2, 2}, {1, 1, 1, 2});
-
-    Save(its);
-
-    EXPECT_THAT(Read("regimes.csv"),
-                testing::ContainsRegex(",2,interpolated\n.*,2,interpolated\n"
-                                       ".*,2,measured\n$"));
-}
-
 // Terminals get those of the largest gains; files have all, in order.
 TEST_F(IterationTables, TheVerdictIsShort)
 {
@@ -197,27 +165,4 @@ TEST_F(IterationTables, TheVerdictIsShort)
         at = next;
     }
 }
-
-TEST_F(IterationTables, WithoutARegimeASentenceSaysSo)
-{
-    Iterations its;
-    AddOverlap(its);
-    its.report_.looked_for_regimes = true;
-    its.report_.min_gain = 0.05;
-
-    Save(its);
-
-    EXPECT_THAT(Read("regimes.md"),
-                HasSubstr("\n\nNone among 1 setting: nowhere is the arm that "
-                          "is the fastest alone sure to be at least 5 percent "
-                          "behind.\n"));
-    EXPECT_EQ("source\n",
-              Read("regimes.csv").substr(Read("regimes.csv").rfind(',') + 1));
-    EXPECT_EQ("None among 1 setting: nowhere is the arm that is the fastest "
-              "alone sure to be at least 5 percent behind.\n",
-              Written([&](FILE *fp) {
-                  return stp_print_regimes(&its.Report(), fp, nullptr);
-              }));
-}
-
 } // namespace

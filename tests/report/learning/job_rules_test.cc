@@ -21,7 +21,6 @@ namespace
 using namespace journals;
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
 
 const std::string kLl = "ring,ll,0";
 const std::string kTree = "tree,ll128,0";
@@ -212,21 +211,6 @@ TEST_F(JobFiles, AreAPolicyWithItsEvidence)
     EXPECT_EQ(1u, stp_policy_size(policy));
     stp_policy_free(policy);
 }
-
-TEST_F(JobFiles, NameNoGpuThatIsNotKnownOrCannotBeWritten)
-{
-    Rules r("", Wins(kRing, 1.1, 6));
-
-    for (const char *gpu : {(const char *)nullptr, "a,b", "a#b"}) {
-        const stp_job_origin origin = {"job", gpu, false};
-
-        ASSERT_EQ(STP_OK, stp_job_rules_save(&r.rules, &origin,
-                                             Path("p.conf").c_str(), &err_));
-        EXPECT_THAT(Read("p.conf"), AllOf(HasSubstr("ring,ll128,24,1,4\n"),
-                                          Not(HasSubstr("gpu"))));
-    }
-}
-
 TEST_F(JobFiles, TellTheNextRunWhatIsKnown)
 {
     Rules r("", Wins(kLl, .9, 1) + Wins(kRing, 1.1, 6));

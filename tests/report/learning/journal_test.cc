@@ -85,25 +85,6 @@ TEST(Journal, HasAllThatALineSays)
     EXPECT_EQ(1.5e6, lines[2].value);
 }
 
-// Lines of processes stand in any order, and say which communicator they are
-// of.
-TEST(Journal, HasAllEvents)
-{
-    std::string text = kHead;
-    for (int kind = 0; kind < STP_N_LEARN_KINDS; kind++)
-        text += std::string("1,") + (kind % 2 != 0 ? "a" : "b") + ",1,4," +
-                stp_learn_kind_name(static_cast<stp_learn_kind>(kind)) +
-                ",0,allreduce,8,9,tree,ll,0,1,,,\n";
-
-    auto lines = Lines(text);
-
-    ASSERT_EQ(size_t{STP_N_LEARN_KINDS}, lines.size());
-    for (int kind = 0; kind < STP_N_LEARN_KINDS; kind++) {
-        EXPECT_EQ(kind, lines[kind].kind);
-        EXPECT_EQ(kind % 2 != 0 ? 0xau : 0xbu, lines[kind].comm);
-    }
-}
-
 TEST(Journal, LeavesOutALineThatAKilledJobDidNotFinish)
 {
     const std::string line = "1,1,1,4,window,0,,,,,,,9,,,\n";

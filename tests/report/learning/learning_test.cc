@@ -152,43 +152,6 @@ TEST(Learning, BoundsWhatCanBeWon)
                                Settled(9, kRing))),
                 Not(HasSubstr("No arm")));
 }
-
-TEST(Learning, NamesThePolicyThatStaysWhereNothingIsFaster)
-{
-    const Learning own(Reward(1, kOwn, 40) + Settled(9, kOwn));
-
-    EXPECT_THAT(Table(own, nullptr, "/etc/base.conf"),
-                HasSubstr(" as in base.conf - settled\n"));
-    EXPECT_THAT(Table(own), HasSubstr(" NCCL's own - settled\n"));
-}
-
-TEST(Learning, PutsCommunicatorsOfOneShapeTogether)
-{
-    Learning l(Reward(1, kOwn, 40) + Line(1, "reward", kOwn, "20,,,", "2") +
-               Line(2, "reward", kRing, "30,,,", "2") +
-               "9,3,2,16,reward,1,allreduce,8,9,auto,auto,,5,,,\n");
-
-    ASSERT_EQ(2u, l.sum.n);
-    EXPECT_EQ(16u, l.sum.keys[0].n_ranks);
-    EXPECT_EQ(ncclFuncAllReduce, l.sum.keys[0].coll);
-    ASSERT_EQ(2u, l.sum.keys[1].n_arms);
-    EXPECT_EQ(3u, l.sum.keys[1].n_times);
-    EXPECT_EQ(2u, l.sum.keys[1].arms[0].n);
-    EXPECT_EQ(30, l.sum.keys[1].arms[0].mean);
-    EXPECT_EQ(30, l.sum.keys[1].arms[1].mean);
-    EXPECT_THAT(Table(l), HasSubstr("\n16 on 2 nodes allreduce 8 9 1 0 "));
-}
-
-TEST(Learning, CountsComparisons)
-{
-    const std::string block = Line(2, "block", kOwn, "20,,,") +
-                              Line(2, "block", kRing, "19,1.05,1,1");
-
-    EXPECT_EQ(2u, Learning(block + block).sum.n_blocks);
-    EXPECT_EQ(4u, Learning(block + block).sum.keys[0].n_times);
-    EXPECT_EQ(0u, Learning("").sum.n_blocks);
-}
-
 // ---- arms together ----
 
 // A block in which 'arm' had a gain over 'base'.
@@ -271,21 +234,6 @@ TEST(Learning, SaysWhatAllArmsTogetherGain)
             EXPECT_THAT(table, Not(HasSubstr("steps are"))) << c.name;
     }
 }
-
-TEST(Learning, KnowsTheArmsInForceOfEachCommunicator)
-{
-    Learning l(Incumbent("ring,ll,0") + Incumbent(kRing) +
-               "9,1,1,4,incumbent,9,allreduce,8,9,tree,ll,,0,,,\n" +
-               Set(1.1, "2", "100") + Set(1.1, "2", "300"));
-
-    ASSERT_EQ(2u, l.sum.n_sets);
-    ASSERT_EQ(2u, l.sum.sets[0].n_arms);
-    EXPECT_EQ(NCCL_PROTO_LL128, l.sum.sets[0].arms[0].arm.proto);
-    EXPECT_EQ(ncclFuncAllReduce, l.sum.sets[0].arms[1].coll);
-    EXPECT_EQ(0u, l.sum.sets[1].n_arms);
-    EXPECT_EQ(200, l.sum.sets[1].window_us);
-}
-
 // ---- the line above the table ----
 
 TEST(Learning, SaysWhereTheLearnedPolicyIs)

@@ -31,17 +31,6 @@ std::string Row(const std::string &rest)
 }
 
 // ---- CSV ----
-
-TEST_F(Measured, NvidiasWordsForTypesAreReadToo)
-{
-    ASSERT_EQ(STP_OK, ReadCsv(Row("bfloat16,avg,0,1,3"))) << err_.text;
-
-    EXPECT_EQ(STP_TYPE_BF16, data_.rows[0].type);
-    EXPECT_EQ(STP_OP_AVG, data_.rows[0].op);
-    EXPECT_TRUE(data_.rows[0].in_place);
-    EXPECT_EQ(3, data_.rows[0].n_wrong);
-}
-
 TEST_F(Measured, NeedOnlyTheColumnsWithoutDefaults)
 {
     ASSERT_EQ(STP_OK, ReadCsv("median_us,nRanks,nNodes,protocol,algorithm,"
@@ -210,29 +199,6 @@ TEST_F(Measured, ArmsComeBackAsTheyWereWritten)
         EXPECT_STREQ(c.name, name);
     }
 }
-
-TEST_F(Measured, WhatRanIsKnownOnlyAsFarAsTheArmForcesIt)
-{
-    const struct {
-        const char *arm;
-        int algo;
-        int proto;
-    } cases[] = {
-        {"auto,auto,0", -1, -1},
-        {"plugin,plugin,0", -1, -1},
-        {"auto,simple,0", -1, NCCL_PROTO_SIMPLE},
-        {"ring,ll,0", NCCL_ALGO_RING, NCCL_PROTO_LL},
-    };
-
-    for (const auto &c : cases) {
-        SCOPED_TRACE(c.arm);
-        stp_dataset_free(&data_);
-        ASSERT_EQ(STP_OK, ReadCsv(ArmRow(c.arm)));
-        EXPECT_EQ(c.algo, data_.rows[0].ran_algo);
-        EXPECT_EQ(c.proto, data_.rows[0].ran_proto);
-    }
-}
-
 TEST_F(Measured, ColumnsOfTwoArmsAreRefused)
 {
     for (const char *arm : {"auto2,auto,0", "ring,plugin,0", "auto2,plugin,0",
@@ -273,24 +239,6 @@ TEST_F(Measured, CsvAndJsonComeBackAsTheyWereWritten)
     EXPECT_EQ(uint64_t{6442450944}, data_.rows[1].n_bytes);
     EXPECT_EQ(STP_ARM_PLUGIN, data_.rows[2].arm.kind);
 }
-
-TEST_F(Measured, ATimeThatNoClockCanTellComesBackToo)
-{
-    ASSERT_EQ(STP_OK, ReadCsv("collective,bytes,round,algorithm,protocol,"
-                              "nNodes,nRanks,median_us,min_us\n"
-                              "allreduce,64,0,tree,ll,1,8,0.000999,7.25e-10\n"))
-        << err_.text;
-    const std::string csv = Csv(data_);
-    const std::string json = Json(data_);
-    EXPECT_THAT(csv, HasSubstr(",0.000999,0.000999,,,7.25e-10,tree,"));
-
-    ASSERT_EQ(STP_OK, ReadJson(json)) << err_.text << json;
-    EXPECT_EQ(csv, Csv(data_));
-    stp_dataset_free(&data_);
-    ASSERT_EQ(STP_OK, ReadCsv(csv)) << err_.text;
-    EXPECT_EQ(csv, Csv(data_));
-}
-
 // Only where there are such arms, as others read these files, too.
 TEST_F(Measured, KernelsChunksAndGraphsComeBackAsTheyWereWritten)
 {
@@ -325,25 +273,6 @@ TEST_F(Measured, KernelsChunksAndGraphsComeBackAsTheyWereWritten)
                       std::string(STP_KERNEL_NAME, 'x') + ",0\n"));
     EXPECT_THAT(err_.text, HasSubstr("fewer than 40 bytes"));
 }
-
-TEST_F(Measured, JsonHasBandwidthsAndNullsForWhatNobodyKnows)
-{
-    ASSERT_EQ(STP_OK, ReadCsv("# backend: gloo\n"
-                              "collective,bytes,round,algorithm,protocol,"
-                              "nNodes,nRanks,median_us,ran_algorithm,"
-                              "ran_protocol\n"
-                              "allreduce,1000000,0,auto,auto,1,4,500,-,-\n"));
-
-    std::string json = Json(data_);
-
-    for (const char *want :
-         {"\"backend\":\t\"gloo\"", "\"algbw_gbps\":\t2,",
-          "\"busbw_gbps\":\t3,", "\"n_wrong\":\tnull", "\"algorithm\":\tnull",
-          "\"type\":\t\"bf16\"", "\"op\":\t\"sum\"", "\"in_place\":\tfalse",
-          "\"root\":\t0"})
-        EXPECT_THAT(json, HasSubstr(want));
-}
-
 TEST_F(Measured, JsonThatIsNoneIsRefusedWithItsPlace)
 {
     EXPECT_EQ(STP_ERR_SYNTAX, ReadJson("{\n \"a\": 1,\n  oops\n}\n"));
@@ -391,60 +320,6 @@ TEST_F(Measured, JsonThatMeansNothingIsRefusedWithItsKey)
         EXPECT_THAT(err_.text, HasSubstr(c.expected));
         EXPECT_EQ(nullptr, data_.rows);
     }
-}
-
-// ---- the table of a sweep ----
-
-std::string Table(const stp_dataset &data)
-{
-    stp_comparisons all{};
-
-    EXPECT_EQ(STP_OK, stp_compare(&data, &all, nullptr));
-    std::string s =
-        Written([&](FILE *fp) { return stp_print_sweep(&all, fp, nullptr); });
-    stp_comparisons_free(&all);
-    return s;
-}
-
-constexpr char kTable[] =
-    "collective,bytes,round,algorithm,protocol,nNodes,nRanks,median_us,type,op,"
-    "in_place,ran_algorithm,ran_protocol\n"
-    "allreduce,1000,0,auto,auto,1,4,2,bf16,sum,0,-,-\n"
-    "allreduce,1000,0,tree,ll,1,4,1,bf16,sum,0,tree,ll\n";
-
-TEST_F(Measured, TableSaysNothingOfTheUsualData)
-{
-    ASSERT_EQ(STP_OK, ReadCsv(kTable)) << err_.text;
-
-    EXPECT_EQ(
-        "collective  bytes  arm        us  algbw GB/s   gain  95% interval  "
-        "ran as   times\n"
-        "allreduce    1000  auto     2.00        0.50      1                "
-        "-        measured\n"
-        "allreduce    1000  tree/ll  1.00        1.00  2.000     one round  "
-        "tree/ll  measured\n",
-        Table(data_));
-}
-
-TEST_F(Measured, TableSaysWhatDiffers)
-{
-    ASSERT_EQ(STP_OK,
-              ReadCsv(std::string(kTable) +
-                      "allgather,1000,0,auto,auto,1,4,2,f32,none,1,ring,ll\n"
-                      "allreduce,1000,0,auto,auto,1,4,2,f32,max,1,ring,ll\n"))
-        << err_.text;
-
-    EXPECT_EQ("collective  bytes  type  op   place   arm        us  algbw GB/s "
-              "  gain  95% interval  ran as   times\n"
-              "allgather    1000  f32   -    in      auto     2.00        0.50 "
-              "     1                ring/ll  measured\n"
-              "allreduce    1000  f32   max  in      auto     2.00        0.50 "
-              "     1                ring/ll  measured\n"
-              "allreduce    1000  bf16  sum  out of  auto     2.00        0.50 "
-              "     1                -        measured\n"
-              "allreduce    1000  bf16  sum  out of  tree/ll  1.00        1.00 "
-              " 2.000     one round  tree/ll  measured\n",
-              Table(data_));
 }
 
 } // namespace

@@ -258,18 +258,6 @@ TEST_F(Read, RunsMayFollowEachOtherWithOtherRanks)
              "V100\n" COLUMNS ROW,
              -1));
 }
-
-TEST_F(Read, LogLinesAndRowsOfNothingAreSkipped)
-{
-    ASSERT_EQ(STP_OK, Parse("\r\n" HEAD
-                            "a:100:105 [0] NCCL INFO Bootstrap: Using eth0\n"
-                            "0 0 float sum -1 5.0 0 0 0 5.0 0 0 0\n" ROW
-                            "# Out of bounds values : 0 OK\n"))
-        << err_.text;
-
-    EXPECT_EQ(2u, data_.n_rows);
-}
-
 // Whatever a launcher puts before lines, and programs between them, the rows
 // are the same; a row may be cut by it, but for a number.
 TEST_F(Read, ForeignTextChangesNoRow)
@@ -521,18 +509,6 @@ TEST_F(Read, ShellsNameTheTestAndRanksThatAreFewerAreRefused)
     EXPECT_THAT(err_.text,
                 HasSubstr("2 ranks, but busbw over algbw is that of 72, "));
 }
-
-TEST_F(Read, WhatFollowsARunIsNotOfIt)
-{
-    const std::string run = std::string(HEAD ROW) +
-                            "# Out of bounds values : 0 OK\n"
-                            "collective  bytes  arm\n1 table\n";
-
-    ASSERT_EQ(STP_OK, Parse(run + run)) << err_.line << ": " << err_.text;
-
-    EXPECT_EQ(4u, data_.n_rows);
-}
-
 TEST_F(Read, NamesCannotReachATerminalAsEscapeSequences)
 {
     EXPECT_EQ(STP_OK,
@@ -596,15 +572,6 @@ TEST_F(Read, RefusesWithLineColumnAndWord)
         EXPECT_EQ(nullptr, data_.rows);
     }
 }
-
-TEST_F(Read, TextOfOtherKindsIsTold)
-{
-    for (const char *other : {"collective,bytes\n", "{\n\"measurements\": 1"})
-        EXPECT_FALSE(stp_nccl_text_is(other, strlen(other))) << other;
-    for (const char *ours : {COLUMNS, OPTIONS, RANKS, "", "# gpu: A\n"})
-        EXPECT_TRUE(stp_nccl_text_is(ours, strlen(ours))) << ours;
-}
-
 // ---- JSON, as nccl-tests write it with -J ----
 
 const char kJson[] = R"({"version":2,"start_time":"2026-01-01 00:00:00",

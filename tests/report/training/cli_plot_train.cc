@@ -10,7 +10,6 @@ namespace
 using made_up::Charts;
 using made_up::Runs;
 using testing::AllOf;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -106,20 +105,6 @@ TEST_F(PlotTraining, ComparesTheHardwareOfSeveralFiles)
     EXPECT_THAT(Read("train_summary.txt"),
                 AllOf(StartsWith("B\n"), HasSubstr("\n\nA\n")));
 }
-
-TEST_F(PlotTraining, CountsARunOfTwoFilesOnce)
-{
-    Runs runs;
-    runs.Add({"single", "base", "fp32", 1}, {8, 8});
-    runs.Add({"single", "base", "fp32", 1}, {6, 6}); // another run, alike
-    WriteResults("a.json", runs);
-    WriteResults("same.json", runs);
-
-    const Json root = ParseJson(Run("plot a.json same.json --json").out);
-
-    EXPECT_EQ(2, cJSON_GetArraySize(At(root.get(), {"summary"})));
-}
-
 TEST_F(PlotTraining, DrawsWhatTheNotebookWrote)
 {
     Write("n.json",
@@ -138,27 +123,6 @@ TEST_F(PlotTraining, DrawsWhatTheNotebookWrote)
     EXPECT_THAT(Read("train_overhead_base.gp"),
                 HasSubstr("'GA 1; hidden: computing meanwhile"));
 }
-
-TEST_F(PlotTraining, RefusesWhatIsNoResult)
-{
-    Runs runs;
-    runs.Add({"single", "base", "fp32", 1}, {8, 8});
-    WriteResults("r.json", runs);
-    Write("half.json", "[{\"mode\": \"single\", \"n_gpus\": 1}]");
-    Write("x.csv", "collective,bytes\n");
-
-    for (const char *file : {"half.json", "x.csv"}) {
-        cli::Outcome o = Run(std::string("plot r.json -o none ") + file);
-        EXPECT_EQ(1, o.status);
-        EXPECT_THAT(o.err, StartsWith(std::string("steptune plot: ") + file));
-        EXPECT_FALSE(cli::fs::exists(dir_ / "none"));
-    }
-    EXPECT_EQ(
-        "steptune plot: --json has no effect on measurements, but on results "
-        "of `steptune train`\n",
-        Run("plot x.csv --json").err);
-}
-
 // gnuplot itself, where it is installed, takes all scripts without a word.
 TEST_F(PlotTraining, GnuplotTakesTheScripts)
 {
