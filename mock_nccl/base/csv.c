@@ -47,7 +47,8 @@ static bool csv_read_line(struct mock_csv *csv)
     ssize_t len;
 
     while ((len = getline(&csv->line, &csv->line_size, csv->file)) >= 0) {
-        csv->n_line++;
+        if (csv->n_line++ == 0 && strncmp(csv->line, "\xEF\xBB\xBF", 3) == 0)
+            memmove(csv->line, csv->line + 3, (size_t)(len -= 3) + 1);
         while (len > 0 &&
                (csv->line[len - 1] == '\n' || csv->line[len - 1] == '\r'))
             csv->line[--len] = '\0';

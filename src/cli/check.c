@@ -9,6 +9,7 @@
 #include "analyse/check/check.h"
 #include "cli/cli.h"
 #include "core/policy/memory_policy.h"
+#include "core/policy/policy_columns.h"
 #include "core/text.h"
 #include "report/file.h"
 #include "report/results/results.h"
@@ -42,10 +43,6 @@ static const struct stp_command_line check_line = {
            "a machine tells `steptune explain`.  A file whose name ends in "
            ".memory is a memory policy.  Exit status: 0 without warnings, even "
            "if there are notes, 1 with a warning that is left.",
-    .gone = (const char *const[]){"on",
-                                  "`steptune explain --policy POLICY --on "
-                                  "MACHINE`, which tells what rules do there",
-                                  NULL},
 };
 
 /* Replaces the policy by the fixed text, with its permissions. The old file is
@@ -88,8 +85,44 @@ static enum stp_status check_fix(const struct check_options *o, const char *csv,
     return status;
 }
 
+/* Says what is wrong of a policy that cannot be read: each line that is no
+ * rule, or the first alone where it is a header, or where the file has no rule.
+ */
+static int check_complain(const char *path, enum stp_policy_kind kind,
+                          char *csv, size_t len, const struct stp_error *first)
+{
+    struct stp_error errors[16] = {*first};
+    struct stp_policy *policy = NULL;
+    struct stp_field field;
+    size_t n = 1, n_shown = 1;
+
+    while (n < 16 && policy == NULL && stp_policy_formats[kind].max_plain > 0) {
+        const char *s = csv, *line = NULL;
+        size_t n_line = 0;
+
+        for (unsigned i = 0; i < errors[n - 1].line; i++)
+            line = stp_next_line(&s, csv + len, &n_line);
+        if (line == NULL || n_line == 0)
+            break;
+        stp_split(line, n_line, &field, 1);
+        if (stp_column_find(kind, &field) != NULL)
+            break;
+        csv[line - csv] = '#'; /* passed over from now on */
+        stp_policy_parse(kind, csv, len, &policy, &errors[n]);
+        if (policy == NULL && errors[n].line == errors[n - 1].line)
+            break; /* of another kind than a rule */
+        n += policy == NULL;
+    }
+    if (policy == NULL || stp_policy_size(policy) > 0)
+        n_shown = n;
+    stp_policy_free(policy);
+    for (size_t i = 0; i < n_shown; i++)
+        stp_complain_error(path, &errors[i]);
+    return STP_EXIT_FAILED;
+}
+
 /* Returns the exit status. */
-static int check_run(const struct check_options *o, const char *csv, size_t len)
+static int check_run(const struct check_options *o, char *csv, size_t len)
 {
     const char *policy = o->policy.v[0];
     const struct stp_check_options options = {
@@ -100,7 +133,7 @@ static int check_run(const struct check_options *o, const char *csv, size_t len)
     int exit_status = STP_EXIT_OK;
 
     if (stp_check(&options, &findings, &err) != STP_OK)
-        return stp_complain_error(policy, &err);
+        return check_complain(policy, options.kind, csv, len, &err);
     n_warnings = stp_count_findings(&findings, o->fix).n_warnings;
     if (o->fix && check_fix(o, csv, len, &findings, &err) != STP_OK)
         exit_status = stp_complain_error(policy, &err);

@@ -152,10 +152,6 @@ static const struct stp_command_line derive_line = {
         "files are pooled. An arm gets a rule where it beats NCCL's own choice "
         "beyond doubt; of iterations, where in addition no workload shows it "
         "slower.",
-    .gone = (const char *const[]){"on",
-                                  "no machine, which only --as constants "
-                                  "took: a policy decides instead of it",
-                                  NULL},
 };
 
 static const char ours[] = "measurements of Steptune";

@@ -34,10 +34,6 @@ static const struct stp_command_line machines_line = {
            "interleaved rounds, and the workloads that were recorded "
            "overlapped with compute. Times between recorded sizes are "
            "interpolated; all others are modelled by NCCL's cost model.",
-    .gone = (const char *const[]){"check",
-                                  "`build/dev/bin/mock_choices_test` of the "
-                                  "source tree, which reads choices.csv",
-                                  NULL},
 };
 
 /* ---- what was recorded ---- */
@@ -93,11 +89,11 @@ static void machines_put_machine(const struct mock_machine_info *info,
     stp_table_row(t);
     stp_table_text(t, "<machine", "%s", is_first ? info->name : "");
     if (is_first)
-        stp_table_text(t, "<nodes", "%d", info->n_nodes);
+        stp_table_text(t, "?<nodes", "%d", info->n_nodes);
     else
-        stp_table_text(t, "<nodes", " ");
-    stp_table_text(t, "<NCCL", "%s", is_first ? info->nccl : "");
-    stp_table_text(t, "<found", "%s", is_first ? found : "");
+        stp_table_text(t, "?<nodes", " ");
+    stp_table_text(t, "?<NCCL", "%s", is_first ? info->nccl : "");
+    stp_table_text(t, "?<found", "%s", is_first ? found : "");
     stp_table_text(t, "<GPUs", "%s", is_first ? gpus : "");
 }
 
@@ -185,9 +181,9 @@ static void machines_put_rows(const struct mock_machine *m, const char *found,
     if (is_named)
         machines_put_record("all modelled", &(struct machines_record){0}, 0, t);
     else if (n_colls > 0)
-        stp_table_text(t, "<times of collectives", "%u recorded", n_colls);
+        stp_table_text(t, "<collectives", "%u recorded", n_colls);
     else
-        stp_table_text(t, "<times of collectives", "modelled");
+        stp_table_text(t, "<collectives", "modelled");
 }
 
 /* ---- all of them ---- */

@@ -542,11 +542,6 @@ static bool option_check_long(const struct stp_given *p, const char *command,
                 used += (size_t)snprintf(names + used, sizeof(names) - used,
                                          "--%s ", p->argp[i].name);
         }
-    for (const char *const *g = p->line->gone; g != NULL && *g != NULL; g += 2)
-        if (found == NULL && strlen(*g) == len && memcmp(*g, name, len) == 0) {
-            snprintf(text, sizeof(text), "--%s is gone, expected %s", *g, g[1]);
-            option_refuse(command, text);
-        }
     if (found == NULL && strncmp("help", name, len) != 0 &&
         strncmp("usage", name, len) != 0) {
         snprintf(text, sizeof(text), "unrecognized option '%.*s'%s",

@@ -111,9 +111,6 @@ struct stp_command_line {
     const char *none;     /* the error without any; NULL: they may lack */
     bool is_in_order;     /* options end at the first argument */
     bool reads;           /* arguments are STP_PATH_READ */
-    /* names of options that are gone, each before what to use instead; NULL
-     * ends them, or there are none */
-    const char *const *gone;
     /* what the tables do not say: calls stp_usage_error(); or NULL */
     void (*check)(void *options, struct argp_state *state);
 };

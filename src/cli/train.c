@@ -157,10 +157,6 @@ static void train_check_options(void *options, struct argp_state *state)
                         "samples of a step or of a micro-batch");
 }
 
-#define IN_ITERATIONS                                                          \
-    "`steptune iterate`, which compares arms and tuners in training "          \
-    "iterations, or `steptune compare` in a job of yours"
-
 static const struct stp_command_line train_line = {
     .groups =
         (const struct stp_option_group[]){
@@ -170,11 +166,6 @@ static const struct stp_command_line train_line = {
             {train_results_table, .heading = "Results"},
             {0}},
     .check = train_check_options,
-    .gone =
-        (const char *const[]){
-            "arms", IN_ITERATIONS, "policy", IN_ITERATIONS, "plugin",
-            IN_ITERATIONS, "rounds",
-            "no rounds: a training has no arms that take turns", NULL},
     .doc = "Trains multilayer perceptrons on synthetic data, data-parallel, "
            "and prints how much time communication takes.",
 };

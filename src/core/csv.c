@@ -149,14 +149,13 @@ enum stp_status stp_csv_read(const struct stp_csv_format *format, void *user,
 {
     struct reader r = {.format = format, .err = err, .text = text, .len = len};
     struct stp_field fields[STP_CSV_COLUMNS];
-    const char *s = text;
+    const char *s = stp_past_bom(text, &len), *end = s + len;
     const char *line;
     size_t n, n_rows = 0;
     void *row;
     enum stp_status status = STP_OK;
 
-    while (status == STP_OK &&
-           (line = stp_next_line(&s, text + len, &n)) != NULL) {
+    while (status == STP_OK && (line = stp_next_line(&s, end, &n)) != NULL) {
         r.line++;
         if (n > 0 && line[0] == '#') {
             if (format->comment != NULL)
@@ -171,9 +170,11 @@ enum stp_status stp_csv_read(const struct stp_csv_format *format, void *user,
             continue;
         }
         if (n != r.n_order)
-            return stp_fail_at(err, STP_ERR_SYNTAX, r.line, 1,
-                               "%zu fields, expected %zu as in the header", n,
-                               r.n_order);
+            return stp_fail_at(
+                err, STP_ERR_SYNTAX, r.line, 1,
+                "%zu fields, expected %zu as in the header%s", n, r.n_order,
+                s == end && end[-1] != '\n' ? ": the file is cut in this line"
+                                            : "");
         row = format->begin_row(user, r.line);
         if (row == NULL)
             return stp_nomem(err);
@@ -212,13 +213,13 @@ bool stp_csv_has_column(const char *text, size_t len, const char *name,
                         unsigned *line_ret)
 {
     struct stp_field fields[STP_CSV_COLUMNS];
-    const char *s = text;
+    const char *s = stp_past_bom(text, &len), *end = s + len;
     const char *line;
     size_t n = 0;
 
     *line_ret = 0;
     do {
-        line = stp_next_line(&s, text + len, &n);
+        line = stp_next_line(&s, end, &n);
         ++*line_ret;
     } while (line != NULL && (n == 0 || line[0] == '#'));
     if (line == NULL)

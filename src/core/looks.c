@@ -7,6 +7,8 @@
 
 enum { HEAD = 1 << 16 }; /* bytes that are looked at */
 
+#define UTF_16 "text in UTF-16 (iconv -f UTF-16 -t UTF-8 makes it readable)"
+
 /* Kinds, the surer first.  Words begin the text behind blanks if they have a
  * '^' before them, and are anywhere else if not. */
 static const struct {
@@ -26,6 +28,8 @@ static const struct {
     {{"^\x80\x02"}, "a pickle of Python, as PyTorch's flight recorder writes"},
     {{"^\x80\x04"}, "a pickle of Python, as PyTorch's flight recorder writes"},
     {{"^\x80\x05"}, "a pickle of Python, as PyTorch's flight recorder writes"},
+    {{"^\xff\xfe"}, UTF_16},
+    {{"^\xfe\xff"}, UTF_16},
     {{"<graphs", "<graph "}, "NCCL's search graphs (NCCL_GRAPH_DUMP_FILE)"},
     {{"<system", "<cpu"}, "NCCL's topology (NCCL_TOPO_DUMP_FILE)"},
     {{"^<!DOCTYPE html"}, "a web page"},
@@ -41,12 +45,15 @@ static const struct {
     {{"^{\n"}, "JSON"},
     {{"^[{"}, "JSON"},
     {{",median_us"}, "measurements of Steptune"},
+    {{"collective,bytes"}, "a trace of collectives"},
     {{"Collective test starting:"}, "text of nccl-tests"},
     {{"algbw", "busbw"}, "text of nccl-tests"},
     {{"^allreduce,"}, "a policy (steptune-policy(5))"},
     {{"\nallreduce,"}, "a policy (steptune-policy(5))"},
     {{"\nallgather,"}, "a policy (steptune-policy(5))"},
     {{"\nreducescatter,"}, "a policy (steptune-policy(5))"},
+    {{"| NVIDIA-SMI "}, "the output of nvidia-smi"},
+    {{"GPU0\tGPU1"}, "the output of nvidia-smi topo -m"},
     {{"\n```"}, "a page of Markdown"},
     {{"](http"}, "a page of Markdown"},
     {{"\n| --"}, "a page of Markdown"},
@@ -99,9 +106,8 @@ static bool looks_tabular(const char *text, size_t len)
 
 const char *stp_looks_like(const char *text, size_t len)
 {
-    size_t n = len < HEAD ? len : HEAD;
-    const char *s = text;
-    size_t n_nul = 0;
+    const char *s = stp_past_bom(text, &len);
+    size_t n = len < HEAD ? len : HEAD, n_nul = 0;
 
     for (; n > 0 && memchr(" \t\r\n", *s, 4) != NULL; n--)
         s++;
@@ -115,6 +121,10 @@ const char *stp_looks_like(const char *text, size_t len)
         return "a table (CSV) with other columns";
     for (size_t i = 0; i < n; i++)
         n_nul += s[i] == '\0';
+    /* without a mark, text of Latin letters has a NUL in every other byte */
+    if (n > 1 && n_nul > n / 20 * 9 && n_nul <= (n + 1) / 2 &&
+        (s[0] == '\0') != (s[1] == '\0'))
+        return UTF_16;
     return *s != '#' && n_nul > n / 50 + 1 ? "binary data" : NULL;
 }
 

@@ -66,6 +66,14 @@ int stp_find_word(const char *const *words, int n, const char *word, size_t len)
     return -1;
 }
 
+const char *stp_past_bom(const char *text, size_t *len)
+{
+    const size_t n = *len >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+
+    *len -= n;
+    return text + n;
+}
+
 const char *stp_next_line(const char **s, const char *end, size_t *len_ret)
 {
     const char *line = *s;

@@ -38,6 +38,10 @@ int stp_find_word(const char *const *words, int n, const char *word,
  * behind it.  Returns NULL, and changes nothing, at the end. */
 const char *stp_next_line(const char **s, const char *end, size_t *len_ret);
 
+/* The text behind UTF-8's byte order mark, if it begins with one, and its
+ * length without it. */
+const char *stp_past_bom(const char *text, size_t *len);
+
 /* Decimal digits and nothing else, at most UINT64_MAX.  False, and *value_ret
  * untouched, if it is anything else. */
 bool stp_parse_u64(const char *s, size_t len, uint64_t *value_ret);

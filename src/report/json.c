@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/names.h"
+#include "core/text.h"
 
 /* cJSON leaves out what it has no memory for, and does not say so. */
 static atomic_bool json_is_short;
@@ -94,6 +95,7 @@ bool stp_json_looks(const char *text, size_t len)
     char begin[3] = "";
     size_t n = 0;
 
+    text = stp_past_bom(text, &len);
     for (size_t i = 0; i < len && n < 2; i++)
         if (strchr(" \t\r\n", text[i]) == NULL || text[i] == '\0')
             begin[n++] = text[i];

@@ -203,7 +203,8 @@ TEST_F(Ledger, SaysWhatIsInForceOrWhyNothingIs)
     } cases[] = {
         {"in_force", kTree, false, false, ", 1 of 1 rules apply", false},
         {"refused", "nonsense\n", false, true,
-         "/p.conf:1:9: expected 8 to 10 fields separated by commas, found 1",
+         "/p.conf:1:9: expected a rule of 8 to 10 fields (such as "
+         "allreduce,0,1M,ring,ll128,-1,1,8), found 1",
          true},
         {"differs", kTree, true, true,
          "has another Steptune plugin or release than this rank", true},

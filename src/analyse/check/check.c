@@ -458,6 +458,7 @@ enum stp_status stp_check(const struct stp_check_options *options,
         return c.status;
     c.policy = policy;
     c.n = stp_policy_size(policy);
+    c.out.has_rules = c.n > 0;
     n = c.n + 1; /* none may be legal, and is no failure */
     if (!STP_ZEROED(c.boxes, n) || !STP_ZEROED(c.idle, n) ||
         !STP_ZEROED(c.met, n) || !STP_ZEROED(c.counted, n) ||

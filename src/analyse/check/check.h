@@ -53,6 +53,7 @@ struct stp_findings {
     size_t n;
     size_t capacity;
     enum stp_policy_kind policy_kind;
+    bool has_rules;
 };
 
 struct stp_check_options {

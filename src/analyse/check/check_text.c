@@ -30,10 +30,8 @@ static void lines_begin(struct lines *lines, enum stp_policy_kind kind,
 {
     memset(lines, 0, sizeof(*lines));
     lines->kind = kind;
-    lines->next = csv;
     lines->end = csv + len;
-    if (len >= 3 && memcmp(csv, "\xEF\xBB\xBF", 3) == 0)
-        lines->next += 3;
+    lines->next = stp_past_bom(csv, &len);
     lines->n_columns = stp_policy_formats[kind].max_plain;
     for (size_t i = 0; i < lines->n_columns; i++)
         lines->columns[i] = &stp_columns[i];

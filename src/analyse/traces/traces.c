@@ -217,6 +217,8 @@ static enum stp_status traces_read_any(struct source *src,
     if (source_next(src) >= 0) {
         src->s--; /* it is in the part */
         src->line = 1;
+        if (source_begins(src, 0, "\xEF\xBB\xBF"))
+            src->s += 3;
     } else if (src->is_damaged) {
         return stp_fail(src->err, STP_ERR_SYNTAX,
                         "gzip cannot decompress this file: it is cut or "

@@ -10,8 +10,6 @@
 #include "core/room.h"
 #include "core/text.h"
 
-static const char bom[] = "\xEF\xBB\xBF"; /* UTF-8's byte order mark */
-
 struct stp_policy {
     const struct stp_policy_format *format;
     struct stp_rule *rules;
@@ -131,10 +129,11 @@ static enum stp_status policy_read_fields(const struct parser *p,
                            p->max_fields, f->n);
     if (f->n < p->min_fields || many)
         return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, column,
-                           "expected %zu to %zu fields%s, found %zu%s",
+                           "expected a rule of %zu to %zu fields%s, found %zu",
                            p->min_fields, p->max_fields,
-                           many ? "" : " separated by commas", f->n,
-                           many ? " (a header line allows more columns)" : "");
+                           many ? " (more below a header line)"
+                                : " (such as allreduce,0,1M,ring,ll128,-1,1,8)",
+                           f->n);
     for (size_t i = 0; i < f->n && status == STP_OK; i++) {
         cell.field = &f->at[i];
         status = stp_column_read(p->columns[i], &cell, rule);
@@ -186,7 +185,8 @@ static enum stp_status policy_check_bytes(const struct parser *p,
     } bad[] = {
         {'\0', 1, "", "NUL byte, expected text"},
         {'\r', 1, "\r", "stray carriage return, expected LF or CRLF line ends"},
-        {'\xEF', 3, bom, "byte order mark, expected only at the very start"},
+        {'\xEF', 3, "\xEF\xBB\xBF",
+         "byte order mark, expected only at the very start"},
     };
     const char *end = line + len;
 
@@ -283,8 +283,7 @@ enum stp_status stp_policy_parse(enum stp_policy_kind kind, const char *csv,
     p.policy->format = format;
     for (size_t i = 0; i < format->max_plain; i++)
         p.columns[i] = &stp_columns[i];
-    if (len >= strlen(bom) && memcmp(csv, bom, strlen(bom)) == 0)
-        csv += strlen(bom);
+    csv = stp_past_bom(csv, &len);
     while (status == STP_OK &&
            (line = stp_next_line(&csv, end, &len)) != NULL) {
         p.line++;

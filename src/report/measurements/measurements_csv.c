@@ -210,7 +210,9 @@ enum stp_status stp_measurements_read(const char *text, size_t len,
         if (stp_csv_has_column(text, len, others[i].column, &line))
             return stp_fail_at(err, STP_ERR_SYNTAX, line, 1, "%s",
                                others[i].why);
-    STP_THEN(status, stp_csv_read(&format, &r, text, len, err));
+    status = stp_json_looks(text, len)
+                 ? stp_measurements_read_json(text, len, &r.data, err)
+                 : stp_csv_read(&format, &r, text, len, err);
     STP_THEN(status, stp_measurements_pool(data, &r.data, false, err));
     stp_dataset_free(&r.data);
     return status;
@@ -249,8 +251,6 @@ enum stp_status stp_measurements_load_any(const char *path, int coll,
                           "measurements of Steptune, which name their "
                           "collectives, expected text of nccl-tests for "
                           "--collective");
-    else if (stp_json_looks(text, len))
-        status = stp_measurements_read_json(text, len, data, err);
     else
         status = stp_measurements_read(text, len, data, err);
     free(text);

@@ -350,21 +350,32 @@ static enum stp_status page_keep_own(const struct stp_page_sources *sources,
     for (int s = 0; s < STP_PAGE_N_SOURCES; s++) {
         struct stp_page_file *file = &data->files[s];
         const struct stp_page_file *policy = page_verified(data, s);
+        const struct stp_page_file *first;
         char why[STP_PAGE_TEXT] = "";
 
         if (file->name == NULL)
             continue;
         page_find_stranger(data, s, anchor, sources->is_named[s], why);
         if (why[0] != '\0' && sources->is_named[s])
-            return stp_fail(err, STP_ERR_RANGE,
-                            "'%.120s' does not belong to the others: %s",
-                            file->name, why);
+            return stp_fail(
+                err, STP_ERR_RANGE,
+                "'%.120s' does not belong to the others, expected a "
+                "page of its own: %s",
+                file->name, why);
         if (why[0] != '\0') {
             stp_page_format(data->warnings[data->n_warnings++],
                             "%s is left out: %s.", file->name, why);
             page_drop_file(file);
             continue;
         }
+        first = s >= STP_PAGE_SWEEP ? stp_page_first_set(data) : file;
+        if (file->data.machine[0] != '\0' && first->data.machine[0] != '\0' &&
+            strcmp(file->data.machine, first->data.machine) != 0 &&
+            strcmp(file->run, first->run) != 0)
+            stp_page_format(data->warnings[data->n_warnings++],
+                            "%s was measured on %s, and %s on %s.", file->name,
+                            file->data.machine, first->name,
+                            first->data.machine);
         /* iterations take the wrong elements of a sweep, which names them */
         if (s != STP_PAGE_ITERATIONS ||
             data->files[STP_PAGE_SWEEP].name == NULL) {

@@ -49,7 +49,8 @@ static enum stp_status page_find_add(struct stp_page_found *found,
 {
     if (found->path[kind][0] != '\0')
         return stp_fail(err, STP_ERR_SYNTAX,
-                        "'%.80s' and '%.80s' are both %s, expected one",
+                        "'%.80s' and '%.80s' are both %s, expected one: a page "
+                        "is of one run (several: `steptune plot`)",
                         found->path[kind], path, kinds[kind].content);
     found->sources.is_named[kind] = true;
     return page_find_join(path, strlen(path), "", found->path[kind], err);
@@ -119,7 +120,13 @@ static enum stp_status page_find_add_file(struct stp_page_found *found,
         stp_error_string(is_measured || as_named.line == 0 ? &as_measurements
                                                            : &as_named,
                          path, text, sizeof(text));
-        return stp_fail(err, STP_ERR_SYNTAX, "%s", text);
+        return stp_fail(err, STP_ERR_SYNTAX, "%s%s", text,
+                        is_measured || as_named.line == 0 ||
+                                page_find_ends_in(path, ".conf") ||
+                                stp_policy_kind_of_file(path) !=
+                                    STP_POLICY_OF_ARMS
+                            ? ""
+                            : "; nor are there measurements in it");
     }
     return page_find_add(found, kind, path, err);
 }

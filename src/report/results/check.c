@@ -62,7 +62,10 @@ static void check_print_text(const struct stp_findings *findings,
                     counts[i].n == 1 ? counts[i].one : counts[i].several);
             before = ", ";
         }
-    fputs(*before == '\0' ? "no findings\n" : "\n", fp);
+    fputs(*before != '\0'       ? "\n"
+          : findings->has_rules ? "no findings\n"
+                                : "no rules, so that NCCL's own choice holds\n",
+          fp);
 }
 
 enum stp_status stp_print_findings(const struct stp_findings *findings,

@@ -249,7 +249,8 @@ TEST_F(Belonging, WhatTheUserNamedIsRefusedAndNothingIsNoPage)
              s[STP_PAGE_VERIFY].run = kOther;
              s[STP_PAGE_VERIFY].is_named = true;
          },
-         "'s.verify.csv' does not belong to the others: it is of run 22222222, "
+         "'s.verify.csv' does not belong to the others, expected a page of its "
+         "own: it is of run 22222222, "
          "expected run 11111111 as s.conf"},
         {"named, without a policy",
          [](Set &s) {
@@ -262,7 +263,8 @@ TEST_F(Belonging, WhatTheUserNamedIsRefusedAndNothingIsNoPage)
              s[STP_PAGE_ITERATIONS].run = kOther;
              s[STP_PAGE_ITERATIONS].is_named = true;
          },
-         "'s.iterations.csv' does not belong to the others: it is of run "
+         "'s.iterations.csv' does not belong to the others, expected a page of "
+         "its own: it is of run "
          "22222222, expected run 11111111 as s.sweep.csv"},
         {"nothing is left",
          [](Set &s) {

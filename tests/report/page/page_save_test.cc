@@ -185,7 +185,7 @@ TEST_F(Page, SaysWhichFileIsWrong)
         {Sources({{STP_PAGE_POLICY, policy}}),
          "no measurements, expected those that the policy was made from"},
         {Sources({{STP_PAGE_POLICY, bad}, {STP_PAGE_SWEEP, sweep}}),
-         "bad.conf:1:12: expected 8 to 10 fields"},
+         "bad.conf:1:12: expected a rule of 8 to 10 fields"},
         {Sources({{STP_PAGE_MEMORY_POLICY, policy}, {STP_PAGE_SWEEP, sweep}}),
          "s.conf:1:1: "},
         {Sources({{STP_PAGE_SWEEP, no_auto}}), "no_auto.csv: "},
