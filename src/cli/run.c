@@ -30,10 +30,11 @@ struct online_run {
 };
 
 struct run_options {
-    const char *policy; /* NULL: see run_find_policy() */
-    const char *trace;  /* NULL: none is recorded */
-    const char *stage;  /* NULL: nothing is staged; "": see run_set_stage() */
-    const char *nccl;   /* NULL: the job is linked with it */
+    const char *policy;  /* NULL: see run_find_policy() */
+    const char *trace;   /* NULL: none is recorded */
+    const char *stage;   /* NULL: nothing is staged; "": see run_set_stage() */
+    const char *nccl;    /* NULL: the job is linked with it */
+    const char *metrics; /* NULL: none are written */
     char rules[STP_CLI_PATH]; /* of what is staged */
     bool json;
     bool quiet;
@@ -72,6 +73,10 @@ static const struct stp_option run_table[] = {
      .needs.with = "stage",
      .help = "The libnccl.so.2 of a job that opens it by name, as vLLM and JAX "
              "do"},
+    {"metrics", 0, "FILE", stp_option_text, AT(metrics), .path = STP_PATH_WRITE,
+     .help = "Count decisions and staged collectives in a file .prom that "
+             "node_exporter reads, each 15 s while the job runs (METRICS in "
+             "steptune-plugins(7))"},
     {"quiet", 'q', NULL, stp_option_flag, AT(quiet),
      .help = "Print no report of the decisions"},
     {"json", 0, NULL, stp_option_flag, AT(json), .needs.without = {"quiet"},
@@ -415,18 +420,75 @@ static void run_report(const struct run_options *o, const char *policy,
         stp_complain_error(NULL, &err);
 }
 
+/* A job whose counters are written while it runs. */
+struct run_metrics {
+    const struct run_options *o;
+    const char *folder;
+    unsigned n_s; /* that it has run */
+};
+
+static enum stp_status run_write_metrics(const struct run_metrics *m,
+                                         struct stp_error *err)
+{
+    struct stp_ledgers ledgers = {0};
+    struct stp_staged staged = {0};
+    const bool is_staged = m->o->stage != NULL;
+    enum stp_status status = stp_ledgers_load(m->folder, &ledgers, err);
+    struct stp_file file;
+
+    if (is_staged)
+        STP_THEN(status, stp_staged_load(m->folder, m->o->rules, &staged, err));
+    STP_THEN(status, stp_file_begin(m->o->metrics, &file, err));
+    if (status == STP_OK)
+        status = stp_file_end(
+            &file,
+            stp_print_ledgers_metrics(&ledgers, is_staged ? &staged : NULL,
+                                      file.fp, err),
+            err);
+    free(staged.calls);
+    stp_ledgers_free(&ledgers);
+    return status;
+}
+
+/* Each second while the job runs. */
+static bool run_count_second(void *user)
+{
+    struct run_metrics *m = user;
+    struct stp_error unsaid; /* the last one is said */
+
+    if (++m->n_s % 15 == 0)
+        run_write_metrics(m, &unsaid);
+    return true;
+}
+
+/* Makes the file, and lets the learning plugin write its gains beside it. */
+static int run_begin_metrics(const struct run_metrics *m)
+{
+    char folder[STP_CLI_PATH];
+    struct stp_error err;
+
+    if (run_write_metrics(m, &err) != STP_OK)
+        return stp_complain_error(NULL, &err);
+    if (stp_job_has("STEPTUNE_METRICS") ||
+        !stp_absolute_path(m->o->metrics, folder))
+        return STP_EXIT_OK;
+    strrchr(folder, '/')[0] = '\0';
+    return run_set("STEPTUNE_METRICS", folder);
+}
+
 int stp_cmd_run(int argc, char **argv)
 {
     struct run_options o = {0};
     char policy[STP_CLI_PATH];
     char folder[STP_CLI_PATH] = "";
-    bool has_tuner;
+    struct run_metrics metrics = {.o = &o, .folder = folder};
+    bool has_tuner, is_counted;
     int exit_status;
 
     stp_options_read(&run_line, argc, argv, &o);
     exit_status = run_find_policy(&o, policy);
     has_tuner = policy[0] != '\0' || o.online; /* else NCCL chooses */
-    if (exit_status == STP_EXIT_OK && !o.quiet &&
+    if (exit_status == STP_EXIT_OK && (!o.quiet || o.metrics != NULL) &&
         !stp_make_temporary("steptune-run", folder)) {
         stp_complain("what is decided will not be told: no folder in "
                      "TMPDIR or /tmp");
@@ -438,8 +500,14 @@ int stp_cmd_run(int argc, char **argv)
         exit_status = run_set_trace(o.trace);
     if (exit_status == STP_EXIT_OK && o.stage != NULL)
         exit_status = run_set_stage(&o, folder);
+    is_counted = o.metrics != NULL && folder[0] != '\0';
+    if (exit_status == STP_EXIT_OK && is_counted)
+        exit_status = run_begin_metrics(&metrics);
     if (exit_status == STP_EXIT_OK) {
-        const struct stp_job job = {.argv = o.command.v};
+        const struct stp_job job = {.argv = o.command.v,
+                                    .goes_on =
+                                        is_counted ? run_count_second : NULL,
+                                    .user = &metrics};
         struct stp_job_end end = {.status = STP_EXIT_FAILED};
         struct stp_trace trace;
         struct stp_error err;
@@ -447,7 +515,11 @@ int stp_cmd_run(int argc, char **argv)
 
         if (!has_run)
             stp_complain_error(NULL, &err);
-        if (has_run && folder[0] != '\0' && (has_tuner || o.stage != NULL))
+        if (has_run && is_counted &&
+            run_write_metrics(&metrics, &err) != STP_OK)
+            stp_complain_error(NULL, &err);
+        if (has_run && folder[0] != '\0' && !o.quiet &&
+            (has_tuner || o.stage != NULL))
             run_report(&o, policy, has_tuner, folder);
         /* a trace without a row is refused by its reader */
         if (has_run && o.trace != NULL &&

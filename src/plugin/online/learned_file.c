@@ -176,25 +176,50 @@ static enum stp_status learned_keep_old(const struct job *job, FILE *to,
 
 /* ---- the file ---- */
 
-static enum stp_status learned_write_temporary(const struct job *job)
+/* Opens a new file beside the job's, whose name is put into 'temporary'. */
+static enum stp_status learned_begin(const struct job *job,
+                                     char temporary[STP_PATH_SIZE + 8],
+                                     FILE **fp_ret)
 {
-    char temporary[STP_PATH_SIZE + 8], begin[128], end[256];
-    enum stp_status status;
-    FILE *fp;
     int fd;
-    bool ok, same_bits = true;
 
-    snprintf(temporary, sizeof(temporary), "%s.XXXXXX", job->path);
+    snprintf(temporary, STP_PATH_SIZE + 8, "%s.XXXXXX", job->path);
     fd = stp_file_create(temporary);
     if (fd < 0)
         return learned_fail(job, "write beside");
-    fp = fdopen(fd, "w");
-    if (fp == NULL) {
+    *fp_ret = fdopen(fd, "w");
+    if (*fp_ret == NULL) {
         close(fd);
         unlink(temporary);
         return stp_nomem(job->err);
     }
     fchmod(fd, 0644);
+    return STP_OK;
+}
+
+/* Puts it in the place of the job's file, unless what wrote it failed. */
+static enum stp_status learned_commit(const struct job *job,
+                                      const char *temporary, FILE *fp,
+                                      enum stp_status status)
+{
+    bool ok = fflush(fp) == 0 && ferror(fp) == 0;
+
+    if (status == STP_OK && (!ok || rename(temporary, job->path) != 0))
+        status = learned_fail(job, "write");
+    fclose(fp);
+    if (status != STP_OK)
+        unlink(temporary);
+    return status;
+}
+
+static enum stp_status learned_write(const struct job *job)
+{
+    char temporary[STP_PATH_SIZE + 8], begin[128], end[256];
+    enum stp_status status;
+    bool same_bits = true;
+    FILE *fp;
+
+    STP_TRY(learned_begin(job, temporary, &fp));
     fputs(head, fp);
     status = learned_keep_old(job, fp, &same_bits);
     if (job->learned->same_bits && same_bits)
@@ -212,13 +237,7 @@ static enum stp_status learned_write_temporary(const struct job *job)
                 stp_proto_name(rule->arm.proto),
                 rule->arm.n_channels == 0 ? -1 : rule->arm.n_channels, end);
     }
-    ok = fflush(fp) == 0 && ferror(fp) == 0;
-    if (status == STP_OK && (!ok || rename(temporary, job->path) != 0))
-        status = learned_fail(job, "write");
-    fclose(fp);
-    if (status != STP_OK)
-        unlink(temporary);
-    return status;
+    return learned_commit(job, temporary, fp, status);
 }
 
 /* Other processes that write here wait.  *fd_ret is -1 for a folder that cannot
@@ -260,8 +279,53 @@ enum stp_status stp_learned_save(const char *path,
     if (statx(AT_FDCWD, path, 0, STATX_TYPE, &st) == 0 && S_ISCHR(st.stx_mode))
         return STP_OK;
     STP_TRY(learned_lock_folder(&job, &lock));
-    status = learned_write_temporary(&job);
+    status = learned_write(&job);
     if (lock >= 0)
         close(lock);
     return status;
+}
+
+/* ---- for Prometheus ---- */
+
+/* Prints a sample of a rule, or of all communicators of the shape (NULL). */
+static void metrics_put(const struct job *job, const struct stp_learned *rule,
+                        const char *name, const char *more, double value,
+                        FILE *fp)
+{
+    fprintf(fp, "steptune_%s{nRanks=\"%zu\",nNodes=\"%zu\"", name,
+            job->shape->n_ranks, job->shape->n_nodes);
+    if (rule != NULL)
+        fprintf(fp, ",collective=\"%s\",min_bytes=\"%ju\",max_bytes=\"%ju\"",
+                stp_coll_name(rule->coll), (uintmax_t)rule->bytes.min,
+                (uintmax_t)rule->bytes.max);
+    if (rule != NULL && rule->arm.algo >= 0)
+        fprintf(fp, ",algorithm=\"%s\",protocol=\"%s\",channels=\"%u\"",
+                stp_algo_name(rule->arm.algo), stp_proto_name(rule->arm.proto),
+                rule->arm.n_channels);
+    fprintf(fp, "%s} %.10g\n", more, value);
+}
+
+enum stp_status stp_learned_save_metrics(
+    const char *folder, const struct stp_learned_rules *learned,
+    const struct stp_shape *shape, bool has_stopped, struct stp_error *err)
+{
+    char path[STP_PATH_SIZE], temporary[STP_PATH_SIZE + 8];
+    const struct job job = {path, learned, shape, err};
+    const struct stp_learned *rule = learned->rules;
+    FILE *fp;
+
+    snprintf(path, sizeof(path), "%s/steptune_%zu_ranks_%zu_nodes.prom", folder,
+             shape->n_ranks, shape->n_nodes); /* cut, it cannot be written */
+    STP_TRY(learned_begin(&job, temporary, &fp));
+    fputs("# TYPE steptune_learned_gain gauge\n", fp);
+    for (; rule < learned->rules + learned->n; rule++) {
+        const char name[] = "learned_gain";
+
+        metrics_put(&job, rule, name, ",value=\"mean\"", rule->gain, fp);
+        metrics_put(&job, rule, name, ",value=\"low\"", rule->gain_low, fp);
+        metrics_put(&job, rule, name, ",value=\"high\"", rule->gain_high, fp);
+    }
+    fputs("# TYPE steptune_learning_stopped gauge\n", fp);
+    metrics_put(&job, NULL, "learning_stopped", "", has_stopped, fp);
+    return learned_commit(&job, temporary, fp, STP_OK);
 }

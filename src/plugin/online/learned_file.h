@@ -29,3 +29,10 @@ enum stp_status stp_learned_save(const char *path,
                                  const struct stp_learned_rules *learned,
                                  const struct stp_shape *shape,
                                  struct stp_error *err);
+
+/* Writes what was settled, and whether learning has stopped, for
+ * node_exporter's textfile collector: a file of the folder for each shape of
+ * communicator, in one step.  STP_ERR_IO. */
+enum stp_status stp_learned_save_metrics(
+    const char *folder, const struct stp_learned_rules *learned,
+    const struct stp_shape *shape, bool has_stopped, struct stp_error *err);

@@ -178,6 +178,11 @@ static void online_save(struct stp_backend *b)
     if (learned.n > 0)
         status =
             stp_learned_save(b->set.learned, &learned, &b->info.shape, &err);
+    if (b->set.metrics[0] != '\0')
+        STP_THEN(status,
+                 stp_learned_save_metrics(
+                     b->set.metrics, &learned, &b->info.shape,
+                     stp_observer_why_stopped(b->observer) != NULL, &err));
     if (status != STP_OK && online_logs_first(b, NOT_SAVED))
         LOG(b, NCCL_LOG_WARN, "what was learned is not saved: %s", err.text);
     free(rules);

@@ -42,6 +42,7 @@ static const struct setting table[] = {
     SETTING("STEPTUNE_JOURNAL", PATH, journal, 0),
     SETTING("STEPTUNE_EVIDENCE", PATH, evidence, 0),
     SETTING("STEPTUNE_TRACE", PATH, trace, 0),
+    SETTING("STEPTUNE_METRICS", PATH, metrics, 0),
     SETTING("STEPTUNE_TRACE_CALLS", COUNT, trace_calls, 1000000000),
 };
 

@@ -27,6 +27,7 @@ struct stp_online_settings {
     char journal[STP_PATH_SIZE];  /* "" for none */
     char evidence[STP_PATH_SIZE]; /* "" for none */
     char trace[STP_PATH_SIZE];    /* likewise */
+    char metrics[STP_PATH_SIZE];  /* a folder; likewise */
     unsigned trace_calls;         /* that it may have of a process */
 };
 

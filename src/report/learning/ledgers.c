@@ -207,17 +207,19 @@ static void ledgers_put(const struct ledgers_sum *sum, const char *policy,
         stp_table_word(t, NULL, "<by", is_own ? NULL : "learning");
 }
 
-/* Entries of an unknown collective, algorithm or protocol are left out. */
+/* An entry of an unknown collective, algorithm or protocol is left out. */
+static bool ledgers_is_known(const struct stp_ledger_entry *e)
+{
+    return e->coll >= 0 && e->coll < NCCL_NUM_TUNED_FUNCS &&
+           e->algo < NCCL_NUM_ALGORITHMS && e->proto < NCCL_NUM_PROTOCOLS;
+}
+
 static void ledgers_put_all(const struct ledgers_sums *sums, const char *policy,
                             struct stp_table *t)
 {
-    for (size_t i = 0; i < sums->n; i++) {
-        const struct stp_ledger_entry *e = &sums->all[i].entry;
-
-        if (e->coll >= 0 && e->coll < NCCL_NUM_TUNED_FUNCS &&
-            e->algo < NCCL_NUM_ALGORITHMS && e->proto < NCCL_NUM_PROTOCOLS)
+    for (size_t i = 0; i < sums->n; i++)
+        if (ledgers_is_known(&sums->all[i].entry))
             ledgers_put(&sums->all[i], policy, t);
-    }
 }
 
 enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
@@ -278,4 +280,82 @@ enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
                 "symmetric windows, and used no answer.\n",
                 n_previews);
     return status;
+}
+
+/* ---- for Prometheus ---- */
+
+/* Prints the member 'value' of each row as a sample of the metric, which is its
+ * name and its type. */
+static void metrics_put(const cJSON *rows, const char *metric,
+                        const char *value, FILE *fp)
+{
+    static const char *const labels[] = {
+        "nRanks", "collective", "type",      "min_ctas", "why_plain", "by",
+        "line",   NULL,         "algorithm", "protocol", "channels"};
+    const cJSON *row;
+
+    fprintf(fp, "# TYPE steptune_%s\n", metric);
+    cJSON_ArrayForEach(row, rows)
+    {
+        const cJSON *sample = cJSON_GetObjectItem(row, value), *from = row;
+
+        if (!cJSON_IsNumber(sample))
+            continue;
+        fprintf(fp, "steptune_%.*s{bytes=\"%" PRIu64 "\"",
+                (int)strcspn(metric, " "), metric,
+                UINT64_C(1) << stp_ledger_class((uint64_t)cJSON_GetNumberValue(
+                    cJSON_GetObjectItem(row, "min_bytes"))));
+        for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++) {
+            const cJSON *item = cJSON_GetObjectItem(from, labels[i]);
+
+            if (labels[i] == NULL)
+                from = cJSON_GetObjectItem(row, "choice");
+            else if (cJSON_IsString(item))
+                fprintf(fp, ",%s=\"%s\"", labels[i], item->valuestring);
+            else if (cJSON_IsNumber(item))
+                fprintf(fp, ",%s=\"%d\"", labels[i], item->valueint);
+        }
+        fprintf(fp, "} %.15g\n", sample->valuedouble);
+    }
+}
+
+enum stp_status stp_print_ledgers_metrics(const struct stp_ledgers *ledgers,
+                                          const struct stp_staged *staged,
+                                          FILE *fp, struct stp_error *err)
+{
+    struct stp_table t = stp_table_result(true);
+    const cJSON *calls;
+    struct ledgers_sums sums;
+    size_t n_aside = 0;
+
+    if (!ledgers_sum_up(ledgers, &sums)) {
+        stp_table_free(&t);
+        return stp_nomem(err);
+    }
+    for (size_t i = 0; i < ledgers->n; i++)
+        n_aside += ledgers->all[i].is_aside;
+    fprintf(fp,
+            "# TYPE steptune_communicators gauge\n"
+            "steptune_communicators{state=\"in_force\"} %zu\n"
+            "steptune_communicators{state=\"stepped_aside\"} %zu\n",
+            ledgers->n - n_aside, n_aside);
+    stp_table_rows(&t, "decisions");
+    ledgers_put_all(&sums, NULL, &t);
+    free(sums.all);
+    metrics_put(t.list, "decisions_total counter", "calls", fp);
+    if (staged != NULL) {
+        stp_print_staged(staged, t.root, NULL, err);
+        calls =
+            cJSON_GetObjectItem(cJSON_GetObjectItem(t.root, "staged"), "calls");
+        metrics_put(calls, "staged_total counter", "staged", fp);
+        metrics_put(calls, "left_plain_total counter", "plain", fp);
+        metrics_put(calls, "staged_gain_least gauge", "gain", fp);
+        metrics_put(calls, "staged_gain_most gauge", "gain_to", fp);
+        fprintf(fp,
+                "# TYPE steptune_staging_stepped_aside gauge\n"
+                "steptune_staging_stepped_aside %d\n",
+                staged->aside[0] != '\0');
+    }
+    stp_table_free(&t);
+    return STP_OK;
 }

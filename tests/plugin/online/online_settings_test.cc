@@ -24,7 +24,7 @@ const char *const variables[] = {
     "STEPTUNE_INLINE",      "STEPTUNE_THOROUGH",  "STEPTUNE_TRACE",
     "STEPTUNE_TRACE_CALLS",
 
-    "STEPTUNE_EVIDENCE",
+    "STEPTUNE_EVIDENCE",    "STEPTUNE_METRICS",
 };
 
 class OnlineSettings : public testing::Test
@@ -83,7 +83,7 @@ TEST_F(OnlineSettings, AreReadEachIntoItsPlace)
         {"STEPTUNE_TRACE_CALLS", "90"},  {"NCCL_TUNER_REWARD_FILE", "rewards"},
         {"STEPTUNE_WARM_START", "warm"}, {"STEPTUNE_LEARNED", "learned"},
         {"STEPTUNE_JOURNAL", "journal"}, {"STEPTUNE_EVIDENCE", "evidence"},
-        {"STEPTUNE_TRACE", "trace"},
+        {"STEPTUNE_TRACE", "trace"},     {"STEPTUNE_METRICS", "metrics"},
     };
 
     for (auto [name, value] : values)
@@ -104,6 +104,7 @@ TEST_F(OnlineSettings, AreReadEachIntoItsPlace)
     EXPECT_STREQ("journal", set_->journal);
     EXPECT_STREQ("evidence", set_->evidence);
     EXPECT_STREQ("trace", set_->trace);
+    EXPECT_STREQ("metrics", set_->metrics);
 }
 
 TEST_F(OnlineSettings, EpsilonIsTheSeedsDesign)
