@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyse/bandwidth.h"
@@ -70,15 +71,19 @@ void stp_plot_name(const struct stp_plot *plot, char name[STP_PLOT_NAME])
 
 bool stp_plot_has(const struct stp_curves *curves, const struct stp_plot *plot)
 {
+    const bool bars = kinds[plot->kind].bars;
+    const struct stp_curve *first = NULL;
+
     for (size_t i = 0; i < curves->n_curves; i++) {
         const struct stp_curve *c = &curves->curves[i];
 
-        if (kinds[plot->kind].study
-                ? c->like.coll == ncclFuncAllReduce &&
-                      stp_in_study(curves, c) &&
-                      (!kinds[plot->kind].bars || stp_study_100mb(c) != NULL)
-                : c->like.coll == plot->coll)
-            return true;
+        if (c->like.coll != plot_coll(plot) ||
+            (kinds[plot->kind].study && !stp_in_study(curves, c)) ||
+            (bars && stp_study_100mb(c) == NULL))
+            continue;
+        if (!bars || (first != NULL && first->data != c->data))
+            return true; /* bars compare transports, or machines */
+        first = c;
     }
     return false;
 }
@@ -175,12 +180,46 @@ static size_t plot_rank_of(const struct stp_labelled_set *set, size_t i,
     return n;
 }
 
-static void plot_write_lines(const struct stp_labelled_set *set,
-                             const struct stp_plot *plot,
-                             struct stp_chart *chart)
+/* Numbers the labels of all collectives up to the plot's, in the order of their
+ * curves: a label has the same colour in every plot. */
+static enum stp_status plot_number_labels(const struct stp_curves *curves,
+                                          const struct stp_plot *plot,
+                                          size_t hues[STP_PLOT_MAX_CURVES],
+                                          struct stp_error *err)
 {
+    const size_t size = (size_t)NCCL_NUM_TUNED_FUNCS * STP_PLOT_MAX_CURVES;
+    char(*seen)[STP_LABEL] = calloc(size, sizeof(*seen));
+    enum stp_status status = seen != NULL ? STP_OK : stp_nomem(err);
+    size_t n = 0;
+
+    for (int coll = 0; coll <= plot->coll && status == STP_OK; coll++) {
+        struct stp_labelled_set set = {0};
+
+        status = stp_pick_curves(curves, coll, plot->n_curves, &set, err);
+        for (size_t i = 0; i < set.n && i < STP_PLOT_MAX_CURVES; i++) {
+            for (hues[i] = 0; hues[i] < n; hues[i]++)
+                if (strcmp(seen[hues[i]], set.all[i].label) == 0)
+                    break;
+            if (hues[i] == n)
+                strcpy(seen[n++], set.all[i].label);
+        }
+        stp_labelled_free(&set);
+    }
+    free(seen);
+    return status;
+}
+
+static enum stp_status plot_write_lines(const struct stp_curves *curves,
+                                        const struct stp_labelled_set *set,
+                                        const struct stp_plot *plot,
+                                        struct stp_chart *chart,
+                                        struct stp_error *err)
+{
+    size_t hues[STP_PLOT_MAX_CURVES] = {0};
     const bool study = kinds[plot->kind].study;
 
+    if (!study)
+        STP_TRY(plot_number_labels(curves, plot, hues, err));
     plot_set_words(set, plot, "", chart);
     stp_chart_set(chart, "y_column = %d\nalways_log = %d",
                   kinds[plot->kind].column, kinds[plot->kind].always_log);
@@ -193,14 +232,16 @@ static void plot_write_lines(const struct stp_labelled_set *set,
         /* In a study the colour is that of the series, and the dash and the
          * points tell the number of processes. */
         const size_t ranks = study ? plot_rank_of(set, i, false) : 0;
-        const size_t hue = study ? plot_rank_of(set, i, true) + 1 : i;
+        const size_t hue = study ? plot_rank_of(set, i, true) + 1 : hues[i];
+        /* AUTO's is no other's */
+        const size_t turn = study || hue == 0 ? 0 : (hue - 1) / 7;
 
         stp_chart_text_at(chart, "titles", i, set->all[i].label);
         stp_chart_set(chart,
                       "hues[%zu] = %zu\nwidths[%zu] = %g\n"
                       "dashes[%zu] = %zu\nshapes[%zu] = %zu",
-                      i + 1, hue, i + 1, is_auto ? 3 : 1.5, i + 1,
-                      study ? ranks : i / 8, i + 1, study ? ranks : i);
+                      i + 1, hue - 7 * turn, i + 1, is_auto ? 3 : 1.5, i + 1,
+                      study ? ranks : turn, i + 1, study ? ranks : hue);
         stp_chart_block(chart);
         for (size_t k = 0; k < c->n_points; k++) {
             const struct stp_curve_point *p = &c->points[k];
@@ -215,6 +256,7 @@ static void plot_write_lines(const struct stp_labelled_set *set,
                     stp_source_name(p->source));
         }
     }
+    return STP_OK;
 }
 
 /* ---- bars ---- */
@@ -291,8 +333,10 @@ enum stp_status stp_plot_make(const struct stp_curves *curves,
                                   : "curve\tbytes\tbusbw_gbps\tmedian_us\t"
                                     "mean_ms\tp95_us\tp99_us\tsource",
                              chart_ret, err);
-    if (status == STP_OK)
-        (bars ? plot_write_bars : plot_write_lines)(&set, plot, chart_ret);
+    if (status == STP_OK && bars)
+        plot_write_bars(&set, plot, chart_ret);
+    else
+        STP_THEN(status, plot_write_lines(curves, &set, plot, chart_ret, err));
     stp_labelled_free(&set);
     return status;
 }

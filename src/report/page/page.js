@@ -378,7 +378,8 @@ const drawSteps = (parent, caption, lines, left) => {
 };
 
 // Steps with the policy share a figure, with a line per workload; without it
-// each workload has a figure, with a line per arm.
+// each workload has a figure, with a line per arm: the six that gain most are
+// open.
 const drawSet = (parent, set) => {
   if (set.by_policy)
     drawSteps(parent, 'Step with the policy, a line per workload',
@@ -387,21 +388,29 @@ const drawSet = (parent, set) => {
           setting.setting.replaceAll('_', ' ') +
           (set.has_ranks ? `, ${setting.nRanks} ranks` : ''), arm])), 270);
   else {
-    const isWon = ({arms}) => arms.some(arm => arm.gain_low > 1);
+    const gainOf = ({arms}) => Math.max(...arms.map(arm =>
+      arm.gain_low > 1 ? arm.gain : 0));
     const draw = (inside, settings) => settings.forEach(setting =>
       drawSteps(inside, setting.workload,
-        setting.arms.map(arm => [arm.arm, arm]), 160));
-    const lost = set.settings.filter(setting => !isWon(setting));
+        setting.arms.map(arm => [arm.arm, arm]), 175));
+    const fold = (text, settings) => {
+      if (!settings.length)
+        return;
+      const details = add(parent.parentNode, 'details', {class: 'all'});
+      folds.after(details);
+      folds = details;
+      add(details, 'summary', {}, `${text}: ${settings.length}` +
+        (settings.length > 1 ? ' workloads' : ' workload'));
+      draw(add(details, 'div', {class: 'steps'}), settings);
+    };
+    const won = set.settings.filter(setting => gainOf(setting) > 0)
+      .sort((a, b) => gainOf(b) - gainOf(a));
+    let folds = parent;
 
-    draw(parent, set.settings.filter(isWon));
-    if (lost.length) {
-      const fold = document.createElement('details');
-      parent.after(fold);
-      fold.className = 'all';
-      add(fold, 'summary', {}, 'Where no arm makes the step shorter beyond doubt: ' +
-        lost.length + (lost.length > 1 ? ' workloads' : ' workload'));
-      draw(add(fold, 'div', {class: 'steps'}), lost);
-    }
+    draw(parent, won.slice(0, 6));
+    fold('Where steps are shorter by less', won.slice(6));
+    fold('Where no arm makes the step shorter beyond doubt',
+      set.settings.filter(setting => gainOf(setting) === 0));
   }
 };
 

@@ -78,12 +78,14 @@ void stp_page_sum_up(const struct stp_page_data *data,
     }
     if (min < max)
         stp_page_format(machine, "%u to ", min);
-    if (first->gpu[0] != '\0')
+    /* several nodes may be containers of one host, with one GPU */
+    if (first->gpu[0] != '\0' && nodes == 1)
         stp_page_format(machine, "%u x %s", max, first->gpu);
     else
         stp_page_format(machine, "%u rank%s", max, max == 1 ? "" : "s");
     if (nodes > 1)
-        stp_page_format(machine, " on %u nodes", nodes);
+        stp_page_format(machine, " on %u nodes%s%s", nodes,
+                        first->gpu[0] != '\0' ? " of " : "", first->gpu);
     if (first->nccl[0] != '\0')
         stp_page_format(machine, " with NCCL %s", first->nccl);
     snprintf(s->machine, sizeof(s->machine), "%.127s", machine);

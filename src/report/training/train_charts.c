@@ -17,9 +17,9 @@ extern const char stp_train_scaling_gp[];
 extern const char stp_train_loss_gp[];
 
 enum {
-    COLUMNS = 3,  /* of panels with lines */
-    SOURCE = 190, /* letters of the machine that are shown */
-    SOURCES = SOURCE + 340,
+    COLUMNS = 3,                    /* of panels with lines */
+    SOURCE = 210,                   /* letters of a machine that are shown */
+    SOURCES = 3 * (SOURCE + 3) + 1, /* of three */
 };
 
 /* The end of an interval over its value, from which on axes cut it off. */
@@ -217,8 +217,9 @@ static void train_view_source(const struct stp_train_view *view,
     size_t len = 0;
 
     text[0] = '\0';
-    for (size_t m = 0; m < models.n && len < SOURCE; m++) {
+    for (size_t m = 0; m < models.n && len < SOURCES; m++) {
         const struct stp_train_run *widest = models.like[m];
+        const char *end;
 
         for (size_t i = 0; i < view->runs->n; i++) {
             const struct stp_train_run *r = &view->runs->runs[i];
@@ -227,10 +228,14 @@ static void train_view_source(const struct stp_train_view *view,
                 strcmp(r->gpu, widest->gpu) == 0)
                 widest = r;
         }
-        len += (size_t)snprintf(text + len, SOURCES - len, "%s%s",
-                                len > 0 ? " | " : "", widest->made_by);
-        if (len > SOURCE)
-            memcpy(text + SOURCE - 3, "...", 4);
+        /* what follows a sentence is of all modelled machines */
+        end = strstr(widest->made_by, ". ");
+        len += (size_t)snprintf(text + len, SOURCES - len, "%s%.*s",
+                                len > 0 ? " | " : "",
+                                end != NULL && end - widest->made_by < SOURCE
+                                    ? (int)(end - widest->made_by)
+                                    : SOURCE,
+                                widest->made_by);
     }
 }
 

@@ -303,13 +303,15 @@ TEST(Study, LinesHaveAColourABackendAndADashANumberOfProcesses)
     EXPECT_THAT(Array(s, "shapes"), ElementsAre("0", "1", "0", "1"));
 }
 
-TEST(Study, HasNoBarsWithoutASizeNear100Mb)
+TEST(Study, HasBarsOfSeveralBackendsAtASizeNear100Mb)
 {
-    Curves c({Head("m", "", "", "gloo") + Auto(16 * kMib, 2, 1) +
-              Auto(16 * kMib, 4, 1)});
+    const std::string head = Head("m", "", "", "gloo");
+    Curves c({head + Auto(16 * kMib, 2, 1) + Auto(16 * kMib, 4, 1)});
+    Curves one({head + Auto(96 * kMib, 2, 1) + Auto(96 * kMib, 4, 1)});
     stp_plot plot{STP_PLOT_STUDY_BARS, 0, nullptr, 8};
 
     EXPECT_FALSE(stp_plot_has(&c.all, &plot));
+    EXPECT_FALSE(stp_plot_has(&one.all, &plot));
     plot.kind = STP_PLOT_STUDY_TIME;
     EXPECT_TRUE(stp_plot_has(&c.all, &plot));
     plot.kind = STP_PLOT_BUSBW;

@@ -40,7 +40,15 @@ commas(v) = v < 1000 ? sprintf('%g', v) : \
             commas(floor(v / 1000)) . \
             sprintf(',%03d', floor(v + 0.5) - 1000 * floor(v / 1000))
 
-set label 1 source at screen 0.01,0.025 left font ',9' textcolor rgb '#666666'
+# A line for each of several sources that are wider than the chart together.
+n_lines = 1
+source_font = strlen(source) > 175 ? ',8' : ',9'
+while (strlen(source) > 175 && strstrt(source, ' | ') > 0) {
+    cut = strstrt(source, ' | ')
+    source = source[1 : cut - 1] . "\n" . source[cut + 3 : strlen(source)]
+    n_lines = n_lines + 1
+}
+set label 1 source at screen 0.01,0.012 + 10.0 * n_lines / height left font source_font textcolor rgb '#666666'
 set bmargin 5.5
 set border 3 linecolor rgb '#666666'
 set tics nomirror out textcolor rgb '#000000'
