@@ -25,6 +25,12 @@ for file in "$recipes"/*; do
 	[ "$n" = 3 ] || complain "$name: $n lines to change, expected 3"
 	case $name in
 	*.sh | *.sbatch) sh -n "$file" || complain "$name: no shell script" ;;
+	*.def)
+		twice=$(grep -o '^%[a-z]*' "$file" | sort | uniq -d)
+		[ -z "$twice" ] || complain "$name: $twice twice"
+		sed -n '/^%post/,/^%env/p' "$file" | grep -v '^%' | sh -n || complain "$name: no shell script"
+		;;
+	Dockerfile) ! grep -n '^[A-Z].* #' "$file" || complain "$name: a comment in an instruction" ;;
 	esac
 done
 
