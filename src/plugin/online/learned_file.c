@@ -288,9 +288,9 @@ enum stp_status stp_learned_save(const char *path,
 /* ---- for Prometheus ---- */
 
 /* Prints a sample of a rule, or of all communicators of the shape (NULL). */
-static void metrics_put(const struct job *job, const struct stp_learned *rule,
-                        const char *name, const char *more, double value,
-                        FILE *fp)
+static void learned_put_metric(const struct job *job,
+                               const struct stp_learned *rule, const char *name,
+                               const char *more, double value, FILE *fp)
 {
     fprintf(fp, "steptune_%s{nRanks=\"%zu\",nNodes=\"%zu\"", name,
             job->shape->n_ranks, job->shape->n_nodes);
@@ -321,11 +321,13 @@ enum stp_status stp_learned_save_metrics(
     for (; rule < learned->rules + learned->n; rule++) {
         const char name[] = "learned_gain";
 
-        metrics_put(&job, rule, name, ",value=\"mean\"", rule->gain, fp);
-        metrics_put(&job, rule, name, ",value=\"low\"", rule->gain_low, fp);
-        metrics_put(&job, rule, name, ",value=\"high\"", rule->gain_high, fp);
+        learned_put_metric(&job, rule, name, ",value=\"mean\"", rule->gain, fp);
+        learned_put_metric(&job, rule, name, ",value=\"low\"", rule->gain_low,
+                           fp);
+        learned_put_metric(&job, rule, name, ",value=\"high\"", rule->gain_high,
+                           fp);
     }
     fputs("# TYPE steptune_learning_stopped gauge\n", fp);
-    metrics_put(&job, NULL, "learning_stopped", "", has_stopped, fp);
+    learned_put_metric(&job, NULL, "learning_stopped", "", has_stopped, fp);
     return learned_commit(&job, temporary, fp, STP_OK);
 }
