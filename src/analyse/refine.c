@@ -27,32 +27,24 @@ static const struct stp_comparison *refine_get_choice(const struct stp_point *p,
                              &(struct stp_derive_terms){.min_gain = min_gain});
 }
 
-/* The arm as a rule could name it; else its times decide nothing. */
-static bool refine_can_decide(const struct stp_comparison *c)
-{
-    return stp_arm_is_pair(&c->arm) && stp_is_evidence(c, false);
-}
-
-/* Whether more rounds could make the arm win: it does not qualify yet, but
- * might, and be the best then. One round has no interval. */
-static bool refine_is_open(const struct stp_point *p,
-                           const struct stp_comparison *c,
-                           const struct stp_comparison *choice, double min_gain)
-{
-    return refine_can_decide(c) && !stp_ran_as_auto(p, c) &&
-           c->gain.low < 1 + min_gain && c->gain.high >= 1 + min_gain &&
-           isfinite(c->gain.high) && c->gain.gain > 1 &&
-           c->gain.high >= (choice != NULL ? choice->gain.gain : 1 + min_gain);
-}
-
+/* Whether more rounds could make an arm win that a rule could name: it does not
+ * qualify yet, but might, and be the best then. One round has no interval. */
 static bool refine_has_open(const struct stp_point *p,
                             const struct stp_comparison *choice,
                             double min_gain)
 {
-    for (size_t i = 0; i < p->n_arms; i++)
-        if (refine_is_open(p, &p->arms[i], choice, min_gain))
-            return true;
-    return false;
+    const double best = choice != NULL ? choice->gain.gain : 1 + min_gain;
+    bool is_open = false;
+
+    for (size_t i = 0; i < p->n_arms && !is_open; i++) {
+        const struct stp_comparison *c = &p->arms[i];
+
+        is_open = stp_arm_is_pair(&c->arm) && stp_is_evidence(c, false) &&
+                  !stp_ran_as_auto(p, c) && c->gain.low < 1 + min_gain &&
+                  c->gain.high >= fmax(best, 1 + min_gain) &&
+                  isfinite(c->gain.high) && c->gain.gain > 1;
+    }
+    return is_open;
 }
 
 /* Returns the time of the fastest arm that a tuner can choose. */

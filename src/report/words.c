@@ -4,9 +4,9 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "core/names.h"
+#include "core/text.h"
 
 void stp_ran_name(int algo, int proto, int n_channels, char name[STP_RAN_NAME])
 {
@@ -28,28 +28,24 @@ void stp_interval_text(const struct stp_gain *gain, char text[STP_INTERVAL])
         snprintf(text, STP_INTERVAL, "%.3f to %.3f", gain->low, gain->high);
 }
 
-static size_t words_add_count(char text[STP_SOURCES_TEXT], size_t len, size_t n,
-                              size_t n_all, const char *words)
+static void words_add_count(char text[STP_SOURCES_TEXT], size_t n, size_t n_all,
+                            const char *words)
 {
-    if (n == 0 || len >= STP_SOURCES_TEXT)
-        return len;
-    return len + (size_t)snprintf(text + len, STP_SOURCES_TEXT - len,
-                                  "%s%zu of %zu %s", len > 0 ? ", " : "", n,
-                                  n_all, words);
+    if (n > 0)
+        stp_append(text, STP_SOURCES_TEXT, "%s%zu of %zu %s",
+                   text[0] != '\0' ? ", " : "", n, n_all, words);
 }
 
 bool stp_again_text(size_t n_again, size_t n_disturbed,
                     char text[STP_SOURCES_TEXT])
 {
-    int n =
-        snprintf(text, STP_SOURCES_TEXT, "%zu round%s disturbed and ran again",
-                 n_again, n_again == 1 ? " was" : "s were");
-
-    snprintf(&text[n], STP_SOURCES_TEXT - (size_t)n,
-             n_disturbed > 0 ? "; %zu that stayed disturbed count all the "
-                               "same, so that intervals there are wide."
-                             : ".",
-             n_disturbed);
+    snprintf(text, STP_SOURCES_TEXT, "%zu round%s disturbed and ran again",
+             n_again, n_again == 1 ? " was" : "s were");
+    stp_append(text, STP_SOURCES_TEXT,
+               n_disturbed > 0 ? "; %zu that stayed disturbed count all the "
+                                 "same, so that intervals there are wide."
+                               : ".",
+               n_disturbed);
     return n_again > 0;
 }
 
@@ -57,18 +53,18 @@ void stp_sources_text(const struct stp_source_count *count,
                       char text[STP_SOURCES_TEXT])
 {
     const int all = stp_source_of_all(count);
-    size_t n_all = 0, len = 0;
+    size_t n_all = 0;
 
     text[0] = '\0';
     for (int s = 0; s < STP_N_SOURCES; s++)
         n_all += count->n[s];
     if (all >= 0)
-        len = (size_t)snprintf(text, STP_SOURCES_TEXT, "%zu %s", n_all,
-                               stp_source_name((enum stp_source)all));
+        snprintf(text, STP_SOURCES_TEXT, "%zu %s", n_all,
+                 stp_source_name((enum stp_source)all));
     for (int s = 0; s < STP_N_SOURCES && all < 0; s++)
-        len = words_add_count(text, len, count->n[s], n_all,
-                              stp_source_name((enum stp_source)s));
-    words_add_count(text, len, count->n_single_pass, n_all, "in single passes");
+        words_add_count(text, count->n[s], n_all,
+                        stp_source_name((enum stp_source)s));
+    words_add_count(text, count->n_single_pass, n_all, "in single passes");
 }
 
 void stp_sources_words(const struct stp_source_count *count,
@@ -144,8 +140,7 @@ void stp_wrong_text(const struct stp_wrong *wrong, char text[STP_ERROR_TEXT])
     stp_size_name(wrong->bytes.min, sizes);
     if (wrong->bytes.max > wrong->bytes.min) {
         stp_size_name(wrong->bytes.max, name);
-        snprintf(sizes + strlen(sizes), sizeof(sizes) - strlen(sizes), " to %s",
-                 name);
+        stp_append(sizes, sizeof(sizes), " to %s", name);
     }
     if (wrong->most > 1) /* of some texts 1 stands for any number */
         snprintf(most, sizeof(most), ", up to %" PRId64 " in one", wrong->most);

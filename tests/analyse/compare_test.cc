@@ -113,28 +113,6 @@ TEST(Compare, RefusesASizeThatWasMeasuredWithoutAuto)
     EXPECT_EQ(STP_ERR_SYNTAX, stp_compare(&d.data, &out, &err));
     EXPECT_THAT(err.text, testing::StartsWith("overlap of allreduce of 4096 "));
 }
-
-TEST(Compare, SeparatesWorkloads)
-{
-    Data d;
-    d.Add(1024, kAuto, {60, 60}).Add(1024, kTreeLl, {50, 50});
-    AddChanged(&d, [](stp_measurement *m) {
-        m->work = {STP_MODE_OVERLAP, STP_COMPUTE_GEMM, 8, 1, {},
-                   m->us.median,     nullptr};
-        m->us.median *= m->arm.kind == STP_ARM_AUTO ? 10 : 6;
-    });
-
-    Compared c(d);
-
-    ASSERT_EQ(2u, c.all.n_points);
-    EXPECT_EQ(STP_MODE_ALONE, c.all.points[0].work.mode);
-    EXPECT_NEAR(1.2, c.all.points[0].arms[0].gain.gain, 1e-12);
-    EXPECT_EQ(STP_MODE_OVERLAP, c.all.points[1].work.mode);
-    EXPECT_EQ(8u, c.all.points[1].work.layers);
-    EXPECT_NEAR(2, c.all.points[1].arms[0].gain.gain, 1e-12);
-    EXPECT_FALSE(stp_point_alike(&c.all.points[0], &c.all.points[1]));
-}
-
 TEST(Compare, PairsWhatCollectivesTakeAloneToo)
 {
     Data d;

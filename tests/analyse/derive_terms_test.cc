@@ -20,8 +20,6 @@ namespace
 
 using testing::ElementsAre;
 
-constexpr double kInf = HUGE_VAL;
-
 // "RANKS: MIN-MAX ALGO/PROTO" a rule.
 std::vector<std::string> Rules(const Data &data, const stp_derive_terms &terms)
 {
@@ -316,19 +314,6 @@ TEST(Steadiness, ResolvesWhatATypicalArmsIntervalDoes)
     EXPECT_TRUE(stp_is_noisy(&s, 0.02));
     EXPECT_FALSE(stp_is_noisy(&s, 0.03));
 }
-
-TEST(Steadiness, OneRoundResolvesNothing)
-{
-    Data d;
-    d.Add(100, kAuto, {100}).Add(100, kTreeLl, {50});
-
-    stp_steadiness s = Steadiness(d);
-
-    EXPECT_EQ(kInf, s.resolved);
-    EXPECT_TRUE(stp_is_noisy(&s, 0.5));
-    EXPECT_EQ(0u, stp_rounds_for(&s, 0.5));
-}
-
 TEST(Steadiness, SaysHowManyRoundsWouldDo)
 {
     const struct {

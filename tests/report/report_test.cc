@@ -281,14 +281,6 @@ TEST(Table, AlignsColumnsWithoutTrailingBlanks)
               "-              -       1.250  1.000 to 1.500  -\n",
               Print(STP_TABLE_TEXT));
 }
-TEST(Table, IsCsvWithEmptyFieldsForTheUnknown)
-{
-    EXPECT_EQ("name,n,us,ran_algorithm,ran_protocol,ran_channels\n"
-              "long name,7,10.25,ring,ll128,4\n"
-              ",7,,,,\n",
-              Print(STP_TABLE_CSV));
-}
-
 TEST(Table, IsJsonWithNullForTheUnknown)
 {
     cJSON *root = cJSON_CreateObject();

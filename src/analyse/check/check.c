@@ -161,8 +161,6 @@ static const struct shadow {
      "run what stands there"},
 };
 
-enum { N_SHADOWS = sizeof(shadows) / sizeof(shadows[0]) };
-
 /* Whether the earlier rule decides all messages of the rule that it matches:
  * each round of those has a number of its own. */
 static bool rules_decides_rounds(const struct stp_rule *earlier,
@@ -345,8 +343,8 @@ static void rules_check_earlier(struct check *c, size_t i)
                 c->met[n_met++] = j;
         if (!is_of_arms)
             is_shadowed = rules_try_shadow(c, i, &memory_shadow, n_met);
-        for (size_t s = 0;
-             s < N_SHADOWS && is_of_arms && !is_shadowed && c->status == STP_OK;
+        for (size_t s = 0; s < STP_N_OF(shadows) && is_of_arms &&
+                           !is_shadowed && c->status == STP_OK;
              s++)
             is_shadowed = rules_try_shadow(c, i, &shadows[s], n_met);
         if (!is_shadowed && n_met > 0)

@@ -10,6 +10,7 @@
 
 #include "analyse/contract/contract_suite.h"
 #include "core/names.h"
+#include "core/room.h"
 
 /* ---- all calls ---- */
 
@@ -21,13 +22,11 @@ static const struct stp_contract_nccl restrictions[] = {
     {.algo = "ring", .proto = "ll"},
     {.algo = "ring;allreduce:tree", .proto = "^ll128"},
 };
-enum { N_RESTRICTIONS = sizeof(restrictions) / sizeof(restrictions[0]) };
 
 static const struct mock_call types[] = {
     {.element_size = 4, .no_nvls = true},
     {.element_size = 1, .fp8 = true},
 };
-enum { N_TYPES = sizeof(types) / sizeof(types[0]) };
 
 /* Which calls are made, and where. */
 struct calls {
@@ -121,7 +120,7 @@ static void calls_ask(struct stp_contract_run *run, const struct calls *calls)
         asked.call = stp_contract_call(seed, i);
         if (i < STP_N_LONE || i % calls->n_shares == calls->share)
             calls_make(run, comm, calls, &asked);
-        for (size_t t = 0; t < N_TYPES && i < STP_N_LONE; t++) {
+        for (size_t t = 0; t < STP_N_OF(types) && i < STP_N_LONE; t++) {
             asked.call = stp_contract_question(seed, STP_N_LONE + i, t);
             asked.call.element_size = types[t].element_size;
             asked.call.no_nvls = types[t].no_nvls;
@@ -263,7 +262,7 @@ static void calls_ask_everywhere(struct stp_contract_run *run,
         calls.n_shares = i < 0;
         calls_ask(run, &calls);
         calls.n_shares = 0;
-        for (int r = 0; r < N_RESTRICTIONS; r++) {
+        for (size_t r = 0; r < STP_N_OF(restrictions); r++) {
             calls.how = restrictions[r];
             if (i < 0 || i == STP_SHAPE_NVLS || i == STP_SHAPE_2X8)
                 calls_ask(run, &calls);
@@ -312,7 +311,6 @@ static const struct {
      "allgather,0,1099511627776,tree,simple,-1,-1,-1\n"
      "reducescatter,0,1099511627776,collnet_chain,simple,-1,-1,-1\n"},
 };
-enum { N_POLICIES = sizeof(policies) / sizeof(policies[0]) };
 
 void stp_check_policies(struct stp_contract_run *run)
 {
@@ -320,7 +318,7 @@ void stp_check_policies(struct stp_contract_run *run)
     struct calls calls = {.slot = run->slot};
 
     stp_contract_needs_file(run);
-    for (int i = 0; i < N_POLICIES; i++) {
+    for (size_t i = 0; i < STP_N_OF(policies); i++) {
         if (policies[i].text != NULL)
             stp_write_text(file, policies[i].text);
         stp_contract_set_policy(policies[i].text != NULL ? file

@@ -49,20 +49,15 @@ struct stp_world {
     struct mock_machine *shapes[STP_N_SHAPES];
 };
 
-/* Makes the folder and its files, and loads the machines.  With 'n_ranks' other
- * than 0, the one asked for gets as many. */
+/* With 'n_ranks' other than 0, the machine asked for gets as many. */
 enum stp_status stp_world_open(struct stp_world *world,
                                const char *machine_path, unsigned n_ranks,
                                struct stp_error *err);
-/* Removes the folder, and frees the machines. */
 void stp_world_close(struct stp_world *world);
 
-/*
- * Writes a policy by which tree/simple, or else ring/simple, runs every
- * all-reduce, and NCCL decides the rest.  'now' becomes the file's time, in
- * seconds since some day long ago, so that the parent process notices.  False
- * if it cannot be written.
- */
+/* Writes a policy by which tree/simple, or else ring/simple, runs every
+ * all-reduce.  'now' becomes the file's time, so that the parent process
+ * notices. */
 bool stp_write_policy(const char *path, bool tree, long now);
 bool stp_write_text(const char *path, const char *text);
 
@@ -144,7 +139,6 @@ void stp_contract_begin_call(struct stp_contract_run *run,
 /* Skips the check if the tuner reads no policies. */
 void stp_contract_needs_file(struct stp_contract_run *run);
 
-/* The policy that communicators made from now on find. */
 void stp_contract_set_policy(const char *path);
 
 /* How NCCL is opened; NULL for run->nccl and for variables that are not set. */
@@ -168,12 +162,10 @@ struct mock_comm *stp_contract_comm(struct stp_contract_run *run,
                                     struct mock_nccl *nccl,
                                     const struct mock_machine *machine,
                                     uint64_t comm_id);
-/* Destroys a communicator of the list. */
 void stp_contract_close(struct stp_contract_run *run, struct mock_comm *comm);
 /* The same, and fails the check if finalize returned an error. */
 void stp_contract_destroy(struct stp_contract_run *run, struct mock_comm *comm);
 
-/* The decision of one rank. */
 struct stp_decision {
     ncclResult_t rc;
     int algo;
@@ -206,12 +198,10 @@ struct stp_decisions {
     struct stp_decision of[STP_N_QUESTIONS];
 };
 
-/* Asks all of them. */
 void stp_contract_ask(struct stp_contract_run *run, struct mock_comm *comm,
                       struct stp_decisions *decisions);
 
-/* Fails the check if the decisions differ.  'when' and 'then' say how they came
- * about: "at first", "after a reload". */
+/* 'when' and 'then' say how decisions came about: "at first". */
 void stp_contract_same(struct stp_contract_run *run,
                        const struct stp_decisions *a, const char *when,
                        const struct stp_decisions *b, const char *then);

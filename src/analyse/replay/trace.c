@@ -7,13 +7,13 @@
 #include "core/csv.h"
 #include "core/dtype.h"
 #include "core/names.h"
+#include "core/room.h"
 #include "core/text.h"
 #include "device/mock/operation.h"
 
 enum { COMPUTE = 100 }; /* in place of a collective */
 
 static const char *const streams[] = {"main", "comm"};
-enum { N_STREAMS = sizeof(streams) / sizeof(streams[0]) };
 
 /* A row as its fields say it. */
 struct raw {
@@ -111,7 +111,7 @@ static bool trace_read_expect(const struct stp_field *f, void *opaque)
 
 static int trace_stream_from_name(const char *word, size_t len)
 {
-    return stp_find_word(streams, N_STREAMS, word, len);
+    return stp_find_word(streams, STP_N_OF(streams), word, len);
 }
 
 static int trace_row_from_name(const char *word, size_t len)

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/room.h"
 #include "report/file.h"
 
 enum { MAX_PER_NODE = 72 }; /* ranks, as far as NVLink spans hosts */
@@ -25,8 +26,6 @@ static const struct {
 static const enum stp_log_key graph_keys[] = {
     STP_LOG_RING_GRAPH, STP_LOG_TREE_GRAPH, STP_LOG_SAID, STP_LOG_NVLS_GRAPH};
 static const int graph_patterns[] = {4, 0, 0, 5};
-
-enum { N_GRAPHS = sizeof(graph_keys) / sizeof(graph_keys[0]) };
 
 static int machine_count(const struct stp_log_fact *fact, int i)
 {
@@ -161,7 +160,7 @@ enum stp_status stp_log_write_graphs(const struct stp_job_log *log,
         "in channels and the network's latency are assumed. -->\n"
         "<graphs version=\"1\">\n",
         file.fp);
-    for (int id = 0; id < N_GRAPHS; id++)
+    for (int id = 0; id < (int)STP_N_OF(graph_keys); id++)
         for (const struct stp_log_fact *f = NULL;
              graph_keys[id] != STP_LOG_SAID &&
              (f = stp_log_next(log, graph_keys[id], shape, f)) != NULL;)

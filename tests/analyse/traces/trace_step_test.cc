@@ -129,20 +129,6 @@ TEST(TraceStep, HasTheWorkOfTheTraceInItsStreams)
         EXPECT_EQ(want, notes);
     }
 }
-
-TEST(TraceStep, CountsItsWork)
-{
-    Step step;
-
-    ASSERT_EQ("", step.Make(TextOf(kTraces + "groups.csv"), 4));
-    EXPECT_EQ(5u, step.step.work.n_colls);
-    ASSERT_EQ(4u, step.step.work.n_kinds);
-    EXPECT_EQ("allreduce:16777216:bf16@2/1",
-              Step::Word(step.step.work.kinds[0]));
-    ASSERT_EQ("", step.Make(TextOf(kTraces + "torch_ddp_et.json"), 2));
-    EXPECT_EQ(8u, step.step.n_gemms);
-}
-
 /* ---- steps that a recording does not name ---- */
 
 TEST(TraceStep, IsTheSequenceThatTheTraceRepeats)

@@ -105,24 +105,6 @@ TEST_F(PlotTraining, ComparesTheHardwareOfSeveralFiles)
     EXPECT_THAT(Read("train_summary.txt"),
                 AllOf(StartsWith("B\n"), HasSubstr("\n\nA\n")));
 }
-TEST_F(PlotTraining, DrawsWhatTheNotebookWrote)
-{
-    Write("n.json",
-          R"([{"mode": "dp_naive", "n_gpus": 2, "n_params": 64058378,
-          "model_size": "base", "use_amp": true, "grad_accum_steps": 1,
-          "epoch_times": [4, 2], "losses": [2.5, 2.25], "comm_times": [1, 1],
-          "final_accuracy": 0.125, "gpu_name": "NVIDIA H100"}])");
-
-    cli::Outcome o = Run("plot n.json");
-
-    EXPECT_EQ(0, o.status) << o.err;
-    EXPECT_EQ("train_summary.txt\ntrain_overhead_base.png\ntrain_loss.png\n",
-              o.out);
-    EXPECT_THAT(o.err, HasSubstr("no train_throughput: no run whose number of "
-                                 "samples is known\n"));
-    EXPECT_THAT(Read("train_overhead_base.gp"),
-                HasSubstr("'GA 1; hidden: computing meanwhile"));
-}
 // gnuplot itself, where it is installed, takes all scripts without a word.
 TEST_F(PlotTraining, GnuplotTakesTheScripts)
 {
