@@ -6,7 +6,7 @@ enum { CELL_ALIGN = 16 };
 
 bool mock_pat_is_by_nvls(const struct mock_model *model)
 {
-    return model->n_nodes != model->n_ranks;
+    return model->rules->pat_by_nvls && model->n_nodes != model->n_ranks;
 }
 
 enum mock_kind mock_kind_of(const struct mock_model *model, int algo)
@@ -20,9 +20,7 @@ enum mock_kind mock_kind_of(const struct mock_model *model, int algo)
     case NCCL_ALGO_COLLNET_CHAIN:
         return MOCK_KIND_COLLNET;
     case NCCL_ALGO_PAT:
-        return model->rules->pat_by_nvls && mock_pat_is_by_nvls(model)
-                   ? MOCK_KIND_NVLS
-                   : MOCK_KIND_PLAIN;
+        return mock_pat_is_by_nvls(model) ? MOCK_KIND_NVLS : MOCK_KIND_PLAIN;
     default:
         return MOCK_KIND_PLAIN;
     }

@@ -105,4 +105,25 @@ TEST(Variables, DisableAllGatherV)
     }
 }
 
+// Before 2.31 PAT does not need NVLS with several ranks a node.
+TEST(Variables, EnablePatWithSeveralRanksANode)
+{
+    const Machine machine = LoadMachine("h100n2x8");
+
+    for (const char *row :
+         {"2.23 47.9482269 16", "2.28 60.4408875 16", "2.30 60.4408875 16"}) {
+        const std::string version = std::string(row).substr(0, 4);
+        mock_nccl_options options{.version = version.c_str(),
+                                  .algo = "allgather:pat"};
+        options.variables[MOCK_PAT_ENABLE] = "1";
+        const Nccl nccl = MakeNccl(options);
+        const Comm comm = MakeComm(nccl, machine);
+        const mock_call call = Call(ncclFuncAllGather, 1 << 20);
+        mock_outcome out{};
+        ASSERT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &out));
+        EXPECT_EQ(row, version + " " + Text(out.us) + " " +
+                           std::to_string(out.n_channels));
+    }
+}
+
 } // namespace
