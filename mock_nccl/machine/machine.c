@@ -143,17 +143,21 @@ void mock_machine_fit_nvls(const struct mock_machine *machine,
             mock_nvls_channel_count(info, &machine->graphs, rules);
 }
 
+/* Times are by the constants of 2.28, but its machine's NCCL says whether GPUs
+ * that differ have LL128. */
 static ncclResult_t machine_build_model(struct mock_machine *machine)
 {
+    const struct mock_version *version = mock_version_find(NULL);
+    struct mock_machine_info info = machine->info;
     struct mock_user_choice choice;
-    ncclResult_t rc =
-        mock_user_choice_parse(mock_version_find(NULL), NULL, NULL, &choice);
 
-    if (rc == ncclSuccess)
-        mock_model_build(&machine->model, &machine->info, &machine->graphs,
-                         &mock_version_find(NULL)->model,
-                         &mock_default_constants, &choice);
-    return rc;
+    MOCK_TRY(mock_user_choice_parse(version, NULL, NULL, &choice));
+    if (mock_version_find(info.nccl)->model.ll128_unlike &&
+        info.compute_capability >= 90)
+        info.max_compute_capability = 0;
+    mock_model_build(&machine->model, &info, &machine->graphs, &version->model,
+                     &mock_default_constants, &choice);
+    return ncclSuccess;
 }
 
 /* ---- machine.csv ---- */
