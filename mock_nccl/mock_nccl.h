@@ -9,20 +9,15 @@
  * the requested version (versions.h). Nothing here shares code with the
  * plugins, so mock NCCL does not share their mistakes.
  *
- * For all versions the search for a tuner, its calls, the use of its answers,
- * groups and log lines are those of NCCL, except that channels of 2.21 are
- * assigned as in 2.22. The cost models of 2.21 to 2.31 are exact, each that of
- * its last patch release, NCCL_ALGO and NCCL_PROTO included. 2.32.3 has its own
- * rings and NVLS trees, 2.32.6 its own constants, fp8, channels of PAT, and the
- * constants of tuners, which it uses again; the rest, with the times of the
- * symmetric kernels, is 2.31's. What 2.32.6 has for Rubin, its rings and trees
- * among the symmetric kernels (NCCL_SYM_GENK_ENABLE), symmetric kernels between
- * nodes, and per-call configurations (ncclCollConfig_t) are omitted.
- *
- * The recorded search graphs and channel counts of a machine serve all
- * versions, though older ones may have searched and counted differently. Log
- * lines about things that tuners do not see, and lines that contain addresses,
- * are omitted, and so is 2.31's "Best tuning".
+ * The search for a tuner, its calls, the use of its answers, groups, cost
+ * models and log lines are those of each version's last patch release, except
+ * that channels of 2.21 are assigned as in 2.22, and those of large groups
+ * from 2.31 on as in 2.30. 2.32 has 2.31's symmetric kernels; omitted are its
+ * Rubin, rings and trees among these (NCCL_SYM_GENK_ENABLE), symmetric kernels
+ * between nodes, and ncclCollConfig_t. A machine's graphs and channel counts
+ * serve all versions, though older ones may have searched differently. Log
+ * lines about what tuners do not see, with addresses, and 2.31's "Best tuning"
+ * are omitted.
  *
  * A function that can fail returns an ncclResult_t; mock_last_error() of the
  * calling thread then holds the reason. Sizes are bytes, times microseconds,
@@ -88,14 +83,12 @@ ncclResult_t mock_machine_load(const char *path,
 void mock_machine_free(struct mock_machine *machine);
 
 /* Derives a machine with another number of GPUs, 1 to MOCK_MAX_RANKS: one node
- * as long as the GPUs fit into a node, else as many full nodes as needed. A
- * machine of one node whose graphs have no network cannot become several nodes,
- * but its NVLink can have up to 8 GPUs. NCCL would repeat its graph search;
- * here the graphs stay, without NVLS channels that no GPU would head, and
- * channel counts are derived again if NCCL derived them. So all times of the
- * new machine are modelled, none is recorded. The model is wrong where fewer
- * GPUs of a node would have faster links: the tree channels of 4 x H200 have 30
- * GB/s, those of NCCL have 40 on 3 GPUs and 60 on 2.
+ * as long as the GPUs fit into a node, else as many full nodes as needed. One
+ * node without a network cannot become several, but its NVLink can have up to 8
+ * GPUs. NCCL would repeat its graph search; here the graphs stay, without NVLS
+ * channels that no GPU would head, and channel counts are derived again if NCCL
+ * derived them. All times are modelled, and wrong where fewer GPUs would have
+ * faster links: 3 or 2 of 4 x H200 have trees of 40 or 60 GB/s, not 30.
  *
  * *resized_ret is to be freed with mock_machine_free(), and does not refer to
  * 'machine'. */
@@ -210,12 +203,10 @@ struct mock_overlap {
 /* The mutual slowdown of a collective and 'compute_us' (above 0) of compute in
  * an iteration of 'mode', MOCK_MODE_OVERLAP or MOCK_MODE_FSDP.  Interpolates
  * the slowdown of overlap.csv in logarithms between recorded sizes, and between
- * recorded ratios of compute to collective, each without overlap. Outside the
- * recorded range the nearest slowdown applies, without records of the mode that
- * of the other; an arm without records has the mean of the recorded arms (of
- * the same algorithm and protocol if there are any, and of the same size), copy
- * engines none: all are MOCK_TIME_MODELLED. So is any machine without
- * overlap.csv, with the mean slowdown of h200x4, 1.43.
+ * recorded ratios of compute to collective. MOCK_TIME_MODELLED is the nearest
+ * slowdown outside the recorded range, that of the other mode without records,
+ * for an arm without records the mean of those most like it, none for copy
+ * engines, and without overlap.csv the mean of h200x4, 1.43.
  *
  * 'round' and 'iteration' in [0, 1) are random numbers as for
  * mock_machine_time(): the same 'round' selects the same recorded round for all
@@ -341,6 +332,9 @@ enum mock_variable {
     MOCK_LL128_C2C,
     MOCK_NET_OVERHEAD,
     MOCK_ALLGATHERV_ENABLE,
+    MOCK_COMM_SPLIT_SHARE_RESOURCES,  /* not 0: a child has no more channels */
+    MOCK_COMM_SHRINK_SHARE_RESOURCES, /* than its parents have */
+    MOCK_WORK_ARGS_BYTES, /* in which a launch describes its collectives */
     MOCK_LL_BUFFSIZE, /* of protocols, in their order; a size below 8 Ki, which
                          NCCL does not survive, counts as 8 Ki */
     MOCK_LL128_BUFFSIZE,
@@ -571,6 +565,7 @@ struct mock_outcome {
     int n_channels;     /* channels of the collective; blocks of a symmetric
                            kernel, at the first that it runs, where NCCL
                            reports them to profilers: from 2.31 on */
+    float us;           /* predicted of the decision, which a run shares */
     int asked_channels; /* the tuner's count; 0: NCCL's own count */
     int tuned_channels; /* NCCL's copy of the tuner's count; 0: its own count */
     bool asked; /* NCCL called getCollInfo of its tuner, if it has one; false if
@@ -579,10 +574,11 @@ struct mock_outcome {
     size_t chunk_bytes; /* chunk size of a v6 tuner, after NCCL's clamp to its
                            buffers; 0: NCCL's own */
     int first_channel;  /* first channel of the collective */
-    bool is_timed;      /* the profiler requests the channels' times, see
-                           mock_kernels.h */
-    bool has_phases;    /* and their phases */
-    void *event; /* the profiler's handle of the collective; NULL if none */
+    int launch;      /* the general kernel that runs it, from 0 in its group */
+    bool is_timed;   /* the profiler requests the channels' times, see
+                        mock_kernels.h */
+    bool has_phases; /* and their phases */
+    void *event;     /* the profiler's handle of the collective; NULL if none */
     /* cost table before the tuner edits it, us, below 0 ruled out; a tuner
      * of 2.21 receives no table, and this one is NCCL's */
     mock_table cost;
@@ -602,6 +598,13 @@ ncclResult_t mock_comm_collective(struct mock_comm *comm,
                                   const struct mock_call *call,
                                   struct mock_outcome *outcome_ret);
 
+/* Decides on 'n' collectives as a group and runs none, as
+ * ncclGroupSimulateEnd() does from 2.22 on. *us_ret is the time of the last
+ * decision alone, -1 if there was none, as where symmetric kernels run all. */
+ncclResult_t mock_comm_simulate(struct mock_comm *comm,
+                                const struct mock_call *calls, size_t n,
+                                float *us_ret);
+
 /* Runs 'n' collectives of one communicator as one group (ncclGroupStart to
  * ncclGroupEnd). NCCL sorts them by size, and asks the tuner once for each run
  * of collectives of one kind within a factor of 4: with the sum of their bytes,
@@ -616,6 +619,9 @@ ncclResult_t mock_comm_collective(struct mock_comm *comm,
  * one broadcast of each root at a time makes an AllGatherV, about which NCCL
  * asks the tuner as an allgather of the largest over all ranks; NCCL uses only
  * the protocol and channels of the answer.
+ *
+ * From 2.22 on one kernel runs 1,017 collectives at most, fewer if they take
+ * more batches than fit into its arguments; each has the channels for itself.
  *
  * outcomes_ret[i] is the outcome of calls[i]; its tables are those of its run.
  * As in NCCL, the first failure ends the group. */

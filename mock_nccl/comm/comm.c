@@ -259,6 +259,7 @@ static ncclResult_t comm_choose_pair(const struct mock_comm *comm,
                                                                     : &d.us))
             rc = comm_fail_no_algorithm(comm, call);
     }
+    outcome->us = d.us;
     if (rc == ncclSuccess && rules->decided != NULL && comm->listener.rank == 0)
         comm_report(rules->decided, &d);
     return rc;
@@ -301,8 +302,8 @@ static ncclResult_t comm_ask_chunk(struct mock_comm *comm,
     return ncclSuccess;
 }
 
-static struct mock_work comm_get_work(const struct mock_call *call,
-                                      const struct mock_outcome *outcome)
+struct mock_work mock_comm_work(const struct mock_call *call,
+                                const struct mock_outcome *outcome)
 {
     return (struct mock_work){
         .coll = call->coll,
@@ -313,22 +314,13 @@ static struct mock_work comm_get_work(const struct mock_call *call,
     };
 }
 
-void mock_comm_announce(const struct mock_comm *comm,
-                        const struct mock_call *call,
-                        const struct mock_outcome *outcome, int max_channels,
-                        struct mock_lane *lane)
-{
-    struct mock_work work = comm_get_work(call, outcome);
-
-    mock_lane_add(lane, &comm->model, &work, max_channels);
-}
-
 ncclResult_t mock_comm_schedule(struct mock_comm *comm,
                                 const struct mock_call *call,
                                 struct mock_lane *lane,
-                                struct mock_outcome *outcome)
+                                struct mock_outcome *outcome, int room,
+                                bool *fits_ret)
 {
-    struct mock_work work = comm_get_work(call, outcome);
+    struct mock_work work = mock_comm_work(call, outcome);
     struct mock_schedule schedule;
     ncclResult_t rc = ncclSuccess;
     int n = lane->max_channels;
@@ -347,6 +339,9 @@ ncclResult_t mock_comm_schedule(struct mock_comm *comm,
     mock_schedule(lane, &comm->model, &work, &schedule);
     outcome->n_channels = schedule.n_channels;
     outcome->first_channel = schedule.first;
+    *fits_ret = schedule.n_channels <= room;
+    if (!*fits_ret)
+        return ncclSuccess;
     if (comm->tuner != NULL && mock_tuner_has_chunks(comm->tuner)) {
         /* NCCL's order */
         const size_t counts[] = {schedule.lo, schedule.hi, schedule.mid};
@@ -564,6 +559,7 @@ ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
         info.n_nvls_channels = 0;
     mock_model_build(&comm->model, &info, &machine->graphs,
                      &comm->version->model, &constants, &choice);
+    comm->top_channels = comm->model.n_channels;
     *comm_ret = comm;
     return ncclSuccess;
 }
@@ -575,16 +571,38 @@ ncclResult_t mock_comm_create(struct mock_nccl *nccl,
     return mock_comm_create_rank(nccl, machine, comm_id, 0, comm_ret);
 }
 
+/* Creates a child, with at most the parents' channels if it shares resources.
+ */
+static ncclResult_t comm_create_child(const struct mock_comm *parent,
+                                      const struct mock_machine *machine,
+                                      uint64_t id, int rank,
+                                      enum mock_variable shares,
+                                      struct mock_comm **child_ret)
+{
+    const int nvls = parent->model.n_nvls_channels;
+    struct mock_model *model;
+
+    MOCK_TRY(mock_comm_create_rank(parent->nccl, machine, id, rank, child_ret));
+    if (mock_variable_number(parent->nccl->options.variables[shares], 0) != 1)
+        return ncclSuccess;
+    model = &(*child_ret)->model;
+    (*child_ret)->top_channels = parent->top_channels;
+    if (model->n_channels > parent->top_channels)
+        model->n_channels = parent->top_channels;
+    if (nvls > 0 && model->n_nvls_channels > nvls)
+        model->n_nvls_channels = nvls;
+    return ncclSuccess;
+}
+
 ncclResult_t mock_comm_split(struct mock_comm *parent,
                              const struct mock_machine *machine, int color,
                              int rank, struct mock_comm **child_ret)
 {
     parent->n_splits++;
     if (color >= 0)
-        return mock_comm_create_rank(
-            parent->nccl, machine,
-            mock_child_id(parent->id, parent->n_splits, color), rank,
-            child_ret);
+        return comm_create_child(
+            parent, machine, mock_child_id(parent->id, parent->n_splits, color),
+            rank, MOCK_COMM_SPLIT_SHARE_RESOURCES, child_ret);
     *child_ret = NULL;
     return ncclSuccess;
 }
@@ -593,9 +611,9 @@ ncclResult_t mock_comm_shrink(struct mock_comm *parent,
                               const struct mock_machine *machine,
                               struct mock_comm **child_ret)
 {
-    return mock_comm_create_rank(parent->nccl, machine,
-                                 mock_child_id(parent->id, 0, 0),
-                                 parent->listener.rank, child_ret);
+    return comm_create_child(parent, machine, mock_child_id(parent->id, 0, 0),
+                             parent->listener.rank,
+                             MOCK_COMM_SHRINK_SHARE_RESOURCES, child_ret);
 }
 
 void mock_comm_destroy(struct mock_comm *comm)

@@ -16,6 +16,7 @@ struct mock_comm {
     uint64_t n_splits;
     struct mock_listener listener;
     void *context;
+    int top_channels;        /* of the first of those that share resources */
     struct mock_model model; /* with the tuner's edits of its constants */
 };
 
@@ -49,15 +50,17 @@ ncclResult_t mock_comm_decide_own(struct mock_comm *comm,
                                   struct mock_outcome *outcome,
                                   int *max_channels_ret);
 
-/* Announces a decided collective to the lane of its kind, then schedules it. */
-void mock_comm_announce(const struct mock_comm *comm,
-                        const struct mock_call *call,
-                        const struct mock_outcome *outcome, int max_channels,
-                        struct mock_lane *lane);
+/* A decided collective as lanes take it. */
+struct mock_work mock_comm_work(const struct mock_call *call,
+                                const struct mock_outcome *outcome);
+
+/* Schedules a collective that was announced to the lane of its kind, unless it
+ * takes more than 'room' channels, which *fits_ret says. */
 ncclResult_t mock_comm_schedule(struct mock_comm *comm,
                                 const struct mock_call *call,
                                 struct mock_lane *lane,
-                                struct mock_outcome *outcome);
+                                struct mock_outcome *outcome, int room,
+                                bool *fits_ret);
 
 /* ---- the order in which NCCL decides on the collectives of a group ---- */
 

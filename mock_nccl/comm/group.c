@@ -3,11 +3,13 @@
  * Decides on each run of similar collectives as ncclPrepareTasks() does, then
  * assigns channels kind by kind, as scheduleCollTasksToPlan() does; both are in
  * NCCL's src/enqueue.cc. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "comm/comm.h"
+#include "plugins/loader.h"
 
 /* Decides on the tasks from 'i' to 'end', which share a decision. */
 static ncclResult_t group_decide_run(struct mock_group *g, size_t i, size_t end)
@@ -48,39 +50,141 @@ static enum mock_kind group_kind_of(const struct mock_group *g,
     return mock_kind_of(&g->comm->model, g->outcomes[task->number].algo);
 }
 
-static void group_announce(const struct mock_group *g,
-                           const struct mock_task *task, struct mock_lane *lane)
+/* ---- kernels: a launch has room for some batches of collectives ---- */
+
+enum {
+    ARGUMENT_BYTES = 4096,
+    HEAD_BYTES = 32,
+    BATCH_BYTES = 16,
+    EXPECTED = 4, /* collectives in a batch, before any is scheduled */
+    REACH = 63,   /* from the first of a batch to the last, before NCCL extends
+                     it by another */
+    MAX_CHANNELS = 64,
+};
+
+/* The batches of a launch: on each channel, collectives of one function. */
+struct launch {
+    size_t begin; /* of its tasks */
+    int n_batches;
+    struct channel {
+        const struct mock_task *last;
+        size_t base; /* the first of the last extension */
+        int n;       /* in the last batch */
+    } channels[MAX_CHANNELS];
+};
+
+static void group_add_batches(const struct mock_group *g, struct launch *launch,
+                              const struct mock_task *task)
 {
-    mock_comm_announce(g->comm, &task->call, &g->outcomes[task->number],
-                       task->max_channels, lane);
+    const struct mock_outcome *outcome = &g->outcomes[task->number];
+    const size_t place = (size_t)(task - g->tasks);
+
+    for (int c = 0; c < outcome->n_channels; c++) {
+        struct channel *channel = &launch->channels[outcome->first_channel + c];
+        const struct mock_task *last = channel->last;
+        const bool is_new = last == NULL ||
+                            !mock_same_kind(&last->call, &task->call) ||
+                            g->outcomes[last->number].algo != outcome->algo ||
+                            g->outcomes[last->number].proto != outcome->proto ||
+                            channel->n == g->comm->model.rules->batch;
+
+        if (is_new)
+            channel->n = 0;
+        if (is_new || place - channel->base > REACH) {
+            channel->base = place;
+            launch->n_batches++;
+        }
+        channel->n++;
+        channel->last = task;
+    }
 }
 
-/* Schedules the collectives of one kind, which share channels. */
-static ncclResult_t group_schedule(struct mock_group *g, enum mock_kind kind)
+/* The channels that the collectives of a kind share from the i-th on. */
+static struct mock_lane group_announce(const struct mock_group *g, size_t i,
+                                       size_t end)
 {
-    const struct mock_model *model = &g->comm->model;
+    const enum mock_kind kind = group_kind_of(g, &g->tasks[i]);
+    struct mock_lane lane =
+        mock_lane_of(&g->comm->model, g->outcomes[g->tasks[i].number].algo);
+
+    if (lane.alone)
+        end = i + 1;
+    for (; i < end && group_kind_of(g, &g->tasks[i]) == kind; i++) {
+        const struct mock_task *task = &g->tasks[i];
+        const struct mock_work work =
+            mock_comm_work(&task->call, &g->outcomes[task->number]);
+
+        mock_lane_add(&lane, &g->comm->model, &work, task->max_channels);
+    }
+    return lane;
+}
+
+/* Schedules what one kernel runs, and sets *end_ret to what follows it. */
+static ncclResult_t group_schedule_launch(struct mock_group *g, int number,
+                                          size_t *end_ret)
+{
+    const bool splits = !g->comm->version->choice.groups_by_count;
+    const long long bytes = mock_variable_number(
+        g->comm->nccl->options.variables[MOCK_WORK_ARGS_BYTES], ARGUMENT_BYTES);
+    const int room =
+        ((int)(bytes < ARGUMENT_BYTES ? bytes : ARGUMENT_BYTES) - HEAD_BYTES) /
+        BATCH_BYTES;
+    const size_t most = (size_t)room * EXPECTED + 1;
+    struct launch launch = {.begin = *end_ret};
+    size_t end = g->n;
     struct mock_lane lane = {0};
-    ncclResult_t rc = ncclSuccess;
+
+    if (splits && end - launch.begin > most)
+        end = launch.begin + most;
+    for (size_t i = launch.begin; i < end; i++) {
+        struct mock_task *task = &g->tasks[i];
+        struct mock_outcome *outcome = &g->outcomes[task->number];
+        bool fits;
+
+        if (i == launch.begin || lane.alone ||
+            group_kind_of(g, task) != group_kind_of(g, task - 1))
+            lane = group_announce(g, i, end);
+        MOCK_TRY(mock_comm_schedule(g->comm, &task->call, &lane, outcome,
+                                    splits ? room - launch.n_batches : INT_MAX,
+                                    &fits));
+        if (!fits && i == launch.begin)
+            return mock_fail(ncclInternalError,
+                             "NCCL_WORK_ARGS_BYTES=%lld has no room for a "
+                             "collective on %d channels",
+                             bytes, outcome->n_channels);
+        if (!fits)
+            break;
+        group_add_batches(g, &launch, task);
+        outcome->launch = number;
+        *end_ret = i + 1;
+    }
+    return ncclSuccess;
+}
+
+static int group_compare_kind(const void *pa, const void *pb)
+{
+    const struct mock_task *a = pa;
+    const struct mock_task *b = pb;
+
+    if (a->list != b->list)
+        return a->list < b->list ? -1 : 1;
+    return a->place < b->place ? -1 : 1;
+}
+
+/* Schedules all tasks, kind by kind. */
+static ncclResult_t group_schedule(struct mock_group *g)
+{
+    int number = 0;
 
     for (size_t i = 0; i < g->n; i++) {
-        if (group_kind_of(g, &g->tasks[i]) != kind)
-            continue;
-        if (lane.limit == 0)
-            lane = mock_lane_of(model, g->outcomes[g->tasks[i].number].algo);
-        group_announce(g, &g->tasks[i], &lane);
+        g->tasks[i].list = group_kind_of(g, &g->tasks[i]);
+        g->tasks[i].place = i;
     }
-    for (size_t i = 0; i < g->n && rc == ncclSuccess; i++) {
-        struct mock_outcome *outcome = &g->outcomes[g->tasks[i].number];
-
-        if (group_kind_of(g, &g->tasks[i]) != kind)
-            continue;
-        if (lane.alone) {
-            lane = mock_lane_of(model, outcome->algo);
-            group_announce(g, &g->tasks[i], &lane);
-        }
-        rc = mock_comm_schedule(g->comm, &g->tasks[i].call, &lane, outcome);
-    }
-    return rc;
+    if (g->n > 1)
+        qsort(g->tasks, g->n, sizeof(*g->tasks), group_compare_kind);
+    for (size_t end = 0; end < g->n; number++)
+        MOCK_TRY(group_schedule_launch(g, number, &end));
+    return ncclSuccess;
 }
 
 /* Fills defaults into *filled_ret, clears *outcome, and rejects an invalid
@@ -183,17 +287,31 @@ static struct mock_launched group_get_launched(const struct mock_group *g,
     };
 }
 
-/* By kind, in the order of their scheduling. */
-static size_t group_list_launched(const struct mock_group *g,
-                                  struct mock_launched *launched)
+static void group_list_launched(const struct mock_group *g,
+                                struct mock_launched *launched_ret)
 {
-    size_t n = 0;
+    for (size_t i = 0; i < g->n; i++)
+        launched_ret[i] = group_get_launched(g, &g->tasks[i]);
+}
 
-    for (int k = 0; k < MOCK_N_KINDS; k++)
-        for (size_t i = 0; i < g->n; i++)
-            if (group_kind_of(g, &g->tasks[i]) == (enum mock_kind)k)
-                launched[n++] = group_get_launched(g, &g->tasks[i]);
-    return n;
+/* Reports general kernels, of a replay only those that are timed. */
+static void group_report_kernels(struct mock_listener *l,
+                                 struct mock_launched *launched, size_t n,
+                                 struct mock_outcome *outcomes)
+{
+    for (size_t i = 0, end; i < n; i = end) {
+        const int launch = outcomes[launched[i].number].launch;
+        bool is_wanted = false;
+
+        for (end = i; end < n; end++) {
+            if (outcomes[launched[end].number].launch != launch)
+                break;
+            is_wanted |= !launched[end].is_replay ||
+                         outcomes[launched[end].number].is_timed;
+        }
+        if (is_wanted)
+            mock_profile_launch(l, launched + i, end - i, outcomes);
+    }
 }
 
 /* Reports the launches to the profiler: symmetric kernels, each by itself, then
@@ -218,8 +336,8 @@ static ncclResult_t group_launch(const struct mock_group *g)
                g->outcomes[g->kernels[i].number].n_channels == 0);
         mock_profile_launch(l, launched, n, g->outcomes);
     }
-    mock_profile_launch(l, launched, group_list_launched(g, launched),
-                        g->outcomes);
+    group_list_launched(g, launched);
+    group_report_kernels(l, launched, g->n, g->outcomes);
     for (size_t i = 0; i < g->n_copies; i++) {
         const struct mock_launched copy = group_get_launched(g, &g->copies[i]);
 
@@ -229,14 +347,12 @@ static ncclResult_t group_launch(const struct mock_group *g)
     return ncclSuccess;
 }
 
-/* Up to the launch. Tasks are to be freed, or that of a single collective lies
- * in 'one', with room for others of its kind. */
-static ncclResult_t group_run(struct mock_group *g,
-                              const struct mock_call *calls, size_t n,
-                              struct mock_task one[4])
+/* Decides on all. Tasks are to be freed, or that of a single collective lies in
+ * 'one', with room for others of its kind. */
+static ncclResult_t group_begin(struct mock_group *g,
+                                const struct mock_call *calls, size_t n,
+                                struct mock_task one[4])
 {
-    ncclResult_t rc;
-
     if (n == 1)
         memset(one, 0, 4 * sizeof(*one));
     g->tasks = n == 1 ? one : calloc(4 * n + 1, sizeof(*g->tasks));
@@ -245,13 +361,19 @@ static ncclResult_t group_run(struct mock_group *g,
     g->broadcasts = &g->tasks[n];
     g->copies = &g->tasks[2 * n];
     g->kernels = &g->tasks[3 * n];
-    rc = group_decide(g, calls, n);
-    for (int k = 0; k < MOCK_N_KINDS; k++)
-        MOCK_THEN(rc, group_schedule(g, (enum mock_kind)k));
-    MOCK_THEN(rc, mock_apart_gather(g));
-    if (rc == ncclSuccess)
-        mock_run_copies(g);
-    return rc;
+    return group_decide(g, calls, n);
+}
+
+/* Up to the launch. */
+static ncclResult_t group_run(struct mock_group *g,
+                              const struct mock_call *calls, size_t n,
+                              struct mock_task one[4])
+{
+    MOCK_TRY(group_begin(g, calls, n, one));
+    MOCK_TRY(group_schedule(g));
+    MOCK_TRY(mock_apart_gather(g));
+    mock_run_copies(g);
+    return ncclSuccess;
 }
 
 static void group_end(struct mock_group *g, const struct mock_task *one)
@@ -271,6 +393,26 @@ ncclResult_t mock_comm_group(struct mock_comm *comm,
 
     MOCK_THEN(rc, group_launch(&g));
     group_end(&g, one);
+    return rc;
+}
+
+ncclResult_t mock_comm_simulate(struct mock_comm *comm,
+                                const struct mock_call *calls, size_t n,
+                                float *us_ret)
+{
+    struct mock_group g = {.comm = comm,
+                           .outcomes = calloc(n + 1, sizeof(*g.outcomes))};
+    struct mock_task one[4];
+    ncclResult_t rc =
+        comm->version->choice.groups_by_count
+            ? mock_fail(ncclInvalidUsage, "NCCL 2.21 simulates no group")
+        : g.outcomes == NULL ? mock_fail_memory()
+                             : group_begin(&g, calls, n, one);
+
+    if (rc == ncclSuccess)
+        *us_ret = g.n == 0 ? -1 : g.outcomes[g.tasks[g.n - 1].number].us;
+    group_end(&g, one);
+    free(g.outcomes);
     return rc;
 }
 
@@ -314,8 +456,9 @@ ncclResult_t mock_comm_capture(struct mock_comm *comm,
     }
     g.outcomes = graph->outcomes;
     rc = group_run(&g, calls, n, one);
+    graph->n_launched = rc == ncclSuccess ? g.n : 0;
     if (rc == ncclSuccess)
-        graph->n_launched = group_list_launched(&g, graph->launched);
+        group_list_launched(&g, graph->launched);
     group_end(&g, one);
     if (rc != ncclSuccess) {
         mock_graph_destroy(graph);
@@ -346,12 +489,8 @@ void mock_graph_launch(const struct mock_cuda_graph *graph,
 void mock_graph_call_back(struct mock_cuda_graph *graph,
                           struct mock_outcome *outcomes)
 {
-    for (size_t i = 0; i < graph->n_launched; i++)
-        if (outcomes[graph->launched[i].number].is_timed) {
-            mock_profile_launch(&graph->comm->listener, graph->launched,
-                                graph->n_launched, outcomes);
-            return;
-        }
+    group_report_kernels(&graph->comm->listener, graph->launched,
+                         graph->n_launched, outcomes);
 }
 
 void mock_graph_destroy(struct mock_cuda_graph *graph)

@@ -15,11 +15,19 @@
 int mock_variable_find(const char *name)
 {
     static const char *const names[MOCK_N_VARIABLES] = {
-        "NCCL_NTHREADS",          "NCCL_LL128_NTHREADS",
-        "NCCL_THREAD_THRESHOLDS", "NCCL_PAT_ENABLE",
-        "NCCL_LL128_C2C",         "NCCL_NET_OVERHEAD",
-        "NCCL_ALLGATHERV_ENABLE", "NCCL_LL_BUFFSIZE",
-        "NCCL_LL128_BUFFSIZE",    "NCCL_BUFFSIZE"};
+        "NCCL_NTHREADS",
+        "NCCL_LL128_NTHREADS",
+        "NCCL_THREAD_THRESHOLDS",
+        "NCCL_PAT_ENABLE",
+        "NCCL_LL128_C2C",
+        "NCCL_NET_OVERHEAD",
+        "NCCL_ALLGATHERV_ENABLE",
+        "NCCL_COMM_SPLIT_SHARE_RESOURCES",
+        "NCCL_COMM_SHRINK_SHARE_RESOURCES",
+        "NCCL_WORK_ARGS_BYTES",
+        "NCCL_LL_BUFFSIZE",
+        "NCCL_LL128_BUFFSIZE",
+        "NCCL_BUFFSIZE"};
 
     return mock_word_find(&(struct mock_words){names, MOCK_N_VARIABLES}, name);
 }

@@ -293,4 +293,40 @@ TEST_F(Child, HasAnIdOfItsParentsSplitsAndItsColor)
                           mock_child_id(77, 4, 0), mock_child_id(77, 0, 0)));
 }
 
+// A child on one node would have 24 channels, its parents on two nodes have 16.
+TEST(ChildThatSharesResources, HasNoMoreChannelsThanItsParents)
+{
+    const Machine parents = LoadMachine("h100n2x8"),
+                  node = LoadMachine("h100x8");
+    const mock_call call = Call(ncclFuncBroadcast, 1 << 26);
+    const struct {
+        const char *splits, *shrinks;
+        int split, shrunk, of_shrunk; // channels; of a child of the latter
+    } rows[] = {{"0", nullptr, 24, 24, 24},
+                {"1", "0", 16, 24, 24},
+                {"0", "1", 24, 16, 16},
+                {"1", "1", 16, 16, 16}};
+
+    for (const auto &row : rows) {
+        mock_nccl_options options{};
+        options.variables[MOCK_COMM_SPLIT_SHARE_RESOURCES] = row.splits;
+        options.variables[MOCK_COMM_SHRINK_SHARE_RESOURCES] = row.shrinks;
+        const Nccl nccl = MakeNccl(options);
+        const Comm parent = MakeComm(nccl, parents);
+        mock_comm *made[3];
+        ASSERT_EQ(ncclSuccess,
+                  mock_comm_split(parent.get(), node.get(), 0, 0, &made[0]));
+        ASSERT_EQ(ncclSuccess,
+                  mock_comm_shrink(parent.get(), node.get(), &made[1]));
+        ASSERT_EQ(ncclSuccess, mock_comm_shrink(made[1], node.get(), &made[2]));
+        for (int i = 0; i < 3; i++) {
+            const Comm child(made[i]);
+            mock_outcome outcome{};
+            EXPECT_EQ(ncclSuccess,
+                      mock_comm_collective(child.get(), &call, &outcome));
+            EXPECT_EQ((&row.split)[i], outcome.n_channels) << i;
+        }
+    }
+}
+
 } // namespace

@@ -255,4 +255,58 @@ TEST_F(Group, RefusesWhatIsNoCall)
     EXPECT_TRUE(questions.empty());
 }
 
+TEST(GroupBeyondOneKernel, IsSplitWhereALaunchHasNoRoomForMore)
+{
+    const struct {
+        const char *version, *room;
+        std::vector<size_t> ends; // of each kernel
+    } groups[] = {
+        {"2.21", nullptr, {2500}},
+        {"2.22", nullptr, {1017, 2034, 2500}},
+        {"2.30", nullptr, {1017, 2034, 2500}},
+        {"2.30", "3296", {817, 1634, 2451, 2500}},
+        {"2.22", "320", {73, 146, 150}}, // 16 a batch
+        {"2.30", "320", {69, 138, 150}}, // 8
+    };
+    const Machine machine = LoadMachine("h200x4");
+
+    for (const auto &group : groups) {
+        mock_nccl_options options{.version = group.version};
+        options.variables[MOCK_WORK_ARGS_BYTES] = group.room;
+        const Nccl nccl = MakeNccl(options);
+        const Comm comm = MakeComm(nccl, machine);
+        const std::vector<mock_call> calls(group.ends.back(),
+                                           Call(ncclFuncReduce, 64));
+        std::vector<mock_outcome> out(calls.size());
+        std::vector<size_t> ends;
+        ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls.data(),
+                                               calls.size(), out.data()));
+        for (size_t i = 0; i < out.size(); i++) {
+            ends.resize(static_cast<size_t>(out[i].launch) + 1);
+            ends[static_cast<size_t>(out[i].launch)] = i + 1;
+        }
+        EXPECT_THAT(ends, ElementsAreArray(group.ends)) << group.version;
+    }
+}
+
+TEST_F(Group, IsSimulatedByItsLastDecisionAlone)
+{
+    const std::vector<mock_call> calls = {Call(ncclFuncAllGather, 1 << 26),
+                                          Call(ncclFuncAllReduce, 1 << 10)};
+    float us = 0;
+
+    ASSERT_EQ(ncclSuccess, Run(calls));
+    ASSERT_EQ(ncclSuccess,
+              mock_comm_simulate(comm_.get(), calls.data(), 2, &us));
+    EXPECT_EQ(4u, questions.size());
+    EXPECT_EQ(outcomes_[1].cost_after[outcomes_[1].algo][outcomes_[1].proto],
+              us);
+    ASSERT_EQ(ncclSuccess,
+              mock_comm_simulate(comm_.get(), calls.data(), 0, &us));
+    EXPECT_EQ(-1, us);
+    Use("2.21", 2);
+    EXPECT_EQ(ncclInvalidUsage,
+              mock_comm_simulate(comm_.get(), calls.data(), 2, &us));
+}
+
 } // namespace
