@@ -1,58 +1,30 @@
 /* recorded.h - what was recorded on a machine, and interpolation between it
  *
- * timings.csv has one row per size, pair, channel count and pass:
- *
- *   collective,bytes,algorithm,protocol,channels,nRanks,run,round,iters,
- *   mean_us,median_us,p95_us,min_us[,source][,ran_kernel][,bits]
- *
- * 'run' is a word; 'round' counts from 1 in an interleaved run, in which every
- * round measures everything once, and is 0 for a single pass. algorithm and
- * protocol "auto" (always both, with channels 0) are NCCL's own choice.
- * "reg", "sym" and "ce" (likewise) are of buffers that were registered, and
- * 'ran_kernel' is what ran there, if it was no algorithm.
- * 'bits' says whether results were those of auto to the bit: same, other or -.
- * 'source' is there where this machine was recorded on another in mock NCCL,
- * and says what that one's times were: recorded, interpolated, virtual or
- * modelled.
- *
- * Use of the rows:
+ * steptune-machine(5) has the columns of timings.csv and overlap.csv; a round
+ * of 0 is a single pass. Use of the rows of timings.csv:
  * - auto is averaged with the forced pair that NCCL chooses at this size, of
- * the same run and round, because both measure the same;
- * - for a pair and channel count, interleaved rows are used for all sizes
- *   between the smallest and the largest of them, single passes only outside:
- *   runs are minutes apart, and machines drift;
+ *   the same run and round, because both measure the same;
+ * - for a pair and channel count, interleaved rows are used between the
+ *   smallest and the largest of them, single passes only outside: machines
+ * drift;
  * - another channel count is stored as its ratio to NCCL's own count in the
- * same run and round, which removes the drift between runs.
+ *   same run and round, which removes the drift between runs.
  *
  * Between recorded sizes times of a pair lie on straight lines over the bytes,
- * and NCCL's own choice at the size says which pair's line it is. With
- * every second size taken out (mock_between_test), NCCL's choice is predicted
- * to .7 to 2 percent in the median and 4 to 15 at p95, of which two
- * measurements of one arm in one recording differ by .2 to 1.3 and .7 to 13:
- * below 512 KiB times are of launches.
+ * and NCCL's own choice at the size says which pair's line it is. With every
+ * second size taken out (mock_between_test), NCCL's choice is predicted to .7
+ * to 2 percent in the median and 4 to 15 at p95. The halves of a recording's
+ * rounds differ by .2 to 2.1 percent in the median and 1.6 to 24 at p95, by
+ * more than that error at p95 on all but h200x4: below 512 KiB times are of
+ * launches.
  *
- * overlap.csv has one row per size, compute time, pair, channel count and
- * round: the columns of timings.csv, and
- *
- *   layers,compute_us[,m,n,k][,mode]
- *
- * An iteration is 'layers' times a piece of compute, with collectives as enum
- * mock_mode says; 'mode' is overlap, fsdp or sequential, and overlap where the
- * column is missing. compute_us is the time of one piece without overlap, a
- * GEMM of an m x k and a k x n matrix in bf16 if the row has m, n and k;
- * mean_us and the other times are of the whole iteration. Rows of fsdp are of
- * collective allgather, and of a reduce-scatter of the same arm and size. All
- * rows are of interleaved rounds, of which every setting has the same number.
- * The rounds.csv of `steptune iterate` has this format, too; its rows of
- * traces, other computes and types, and those of a tuner, are skipped.
- *
- * A row is stored as one number, the slowdown: the factor on the time of
- * compute and collective while they overlap, for which mock_iteration_us() of
- * the times without overlap is the recorded mean. (One recorded time cannot
- * determine two slowdowns.) A row of fsdp stands for both
- * of its collectives. Of sequential iterations it is the factor on the
- * collective's time alone. The collective's time without overlap is the mean of
- * timings.csv.
+ * A row of overlap.csv is stored as one number, the slowdown: the factor on the
+ * time of compute and collective while they overlap, for which
+ * mock_iteration_us() of the times without overlap is the recorded mean. A row
+ * of fsdp stands for both of its collectives; of sequential iterations it is
+ * the factor on the collective's time alone. The collective's time without
+ * overlap is the mean of timings.csv. Rows of traces, of other computes and
+ * types, and of a tuner are skipped.
  *
  * Compared with another run on the machine of fixtures/machines/h200x4, minutes
  * apart, one pass, this predicts the 15 iterations of recorded arms to .5

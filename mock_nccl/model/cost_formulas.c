@@ -66,22 +66,12 @@ static float cost_channel_bw(const struct mock_inputs *in,
     return in->n_nodes <= 2 ? graph->bw_intra : graph->bw_inter;
 }
 
-static float cost_slower_bw(const struct mock_graph *graph)
-{
-    return fminf(graph->bw_inter, graph->bw_intra);
-}
-
-static bool cost_is_blackwell(const struct mock_inputs *in)
-{
-    return in->compcap >= 100;
-}
-
 static float cost_ring_bus_bw(const struct mock_inputs *in, int proto)
 {
     const struct mock_graph *ring = mock_graph_of(in, NCCL_ALGO_RING);
     double ll128 = in->per_node < 2 ? in->rules->ring_ll128_alone : .92;
     bool by_network =
-        in->rules->slower_links && cost_is_blackwell(in) && in->n_nodes == 2;
+        in->rules->slower_links && in->compcap >= 100 && in->n_nodes == 2;
     float bus = (float)ring->n_channels *
                 (by_network ? ring->bw_inter : cost_channel_bw(in, ring));
 
@@ -99,9 +89,10 @@ static float cost_tree_bus_bw(const struct mock_inputs *in, int proto)
 {
     const ncclTunerConstants_v7_t *k = in->constants;
     const struct mock_graph *tree = mock_graph_of(in, NCCL_ALGO_TREE);
-    bool is_slower = in->rules->slower_links && cost_is_blackwell(in);
+    bool is_slower = in->rules->slower_links && in->compcap >= 100;
     float bus = (float)tree->n_channels *
-                (is_slower ? cost_slower_bw(tree) : cost_channel_bw(in, tree));
+                (is_slower ? fminf(tree->bw_inter, tree->bw_intra)
+                           : cost_channel_bw(in, tree));
     double ll128 = in->n_nodes == 1 ? 7.0 / 9.0 : 120.0 / 128.0;
 
     bus =
@@ -192,8 +183,9 @@ static float cost_bus_bw(const struct mock_inputs *in, int coll, int algo,
         return cost_nvls_bus_bw(in, coll, algo);
     case NCCL_ALGO_PAT:
         return (float)(n *
-                       (in->rules->slower_links ? cost_slower_bw(graph)
-                                                : cost_channel_bw(in, graph)) *
+                       (in->rules->slower_links
+                            ? fminf(graph->bw_inter, graph->bw_intra)
+                            : cost_channel_bw(in, graph)) *
                        in->rules->pat_share);
     case NCCL_ALGO_COLLNET_DIRECT:
         return cost_collnet_direct_bus_bw(in, coll);

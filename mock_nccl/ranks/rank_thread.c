@@ -17,11 +17,6 @@ struct thread {
     struct mock_kept result;
 };
 
-static struct thread *rank_thread_get(const struct mock_rank *rank)
-{
-    return (struct thread *)rank->carrier;
-}
-
 static void rank_thread_set_state(struct thread *t, int state)
 {
     t->state = state;
@@ -52,7 +47,7 @@ static ncclResult_t rank_thread_post(struct mock_rank *rank,
                                      const struct mock_order *order,
                                      struct mock_outcome *outcomes)
 {
-    struct thread *t = rank_thread_get(rank);
+    struct thread *t = (struct thread *)rank->carrier;
 
     pthread_mutex_lock(&t->lock);
     t->order = order;
@@ -64,7 +59,7 @@ static ncclResult_t rank_thread_post(struct mock_rank *rank,
 
 static ncclResult_t rank_thread_wait_for(struct mock_rank *rank)
 {
-    struct thread *t = rank_thread_get(rank);
+    struct thread *t = (struct thread *)rank->carrier;
 
     pthread_mutex_lock(&t->lock);
     while (t->state != DONE)
@@ -81,7 +76,7 @@ static void rank_thread_kill_it(struct mock_rank *rank)
 
 static void rank_thread_stop(struct mock_rank *rank)
 {
-    struct thread *t = rank_thread_get(rank);
+    struct thread *t = (struct thread *)rank->carrier;
 
     pthread_mutex_lock(&t->lock);
     rank_thread_set_state(t, STOPPING);
