@@ -164,65 +164,6 @@ TEST_F(Scripted, ChannelsThatEightBitsMakeZeroFail)
 
 // ---- chunks ----
 
-struct ChunkCase {
-    const char *name;
-    const char *machine;
-    ncclFunc_t coll;
-    int algo;
-    int proto;
-    size_t n_bytes;
-    size_t want; // NCCL's own
-    size_t part; // the bytes of the first channel
-};
-
-class Chunks : public Scripted, public testing::WithParamInterface<ChunkCase>
-{
-};
-
-TEST_P(Chunks, BeginAsNcclWouldChooseThem)
-{
-    const ChunkCase &c = GetParam();
-    std::vector<std::pair<size_t, size_t>> asked;
-    script = [&](Table table, int *n_channels) {
-        table[c.algo][c.proto] = 0;
-        *n_channels = 4;
-        return ncclSuccess;
-    };
-    chunk_script = [&](size_t n_bytes, size_t *size) {
-        asked.push_back({n_bytes, *size});
-        return ncclSuccess;
-    };
-
-    EXPECT_EQ(ncclSuccess, Try(Call(c.coll, c.n_bytes), c.machine, "2.30"))
-        << mock_last_error();
-
-    ASSERT_FALSE(asked.empty());
-    EXPECT_EQ(c.part, asked[0].first);
-    EXPECT_EQ(c.want, asked[0].second);
-    EXPECT_EQ(0u, outcome_.chunk_bytes);
-}
-
-// clang-format off
-const ChunkCase kChunkCases[] = {
-    {"ring_simple", "h200x4", AR, 1, 2, 1 << 20,  2097152, 262144},
-    {"broadcast",   "h200x4", ncclFuncBroadcast,
-                                  1, 2, 1 << 20,  524288,  262144},
-    {"ring_ll",     "h200x4", AR, 1, 0, 1 << 20,  32768,   262144},
-    {"ring_ll128",  "h200x4", AR, 1, 1, 1 << 20,  576000,  262144},
-    {"tree_simple", "h200x4", AR, 0, 2, 1 << 20,  524288,  262144},
-    {"tree_ll128",  "h200x4", AR, 0, 1, 1 << 20,  36000,   262144},
-    {"tree_ll128_in_bulk", "h200x4", AR, 0, 1, 64 << 20, 576000, 16777216},
-    {"nvls_small",  "h100x8", AR, 4, 2, 1 << 20,  16384,   262144},
-    {"nvls_middle", "h100x8", AR, 4, 2, 8 << 20,  32768,   2097152},
-    {"nvls_edge",   "h100x8", AR, 4, 2, 16 << 20, 65536,   4194304},
-    {"nvls_large",  "h100x8", AR, 4, 2, 64 << 20, 65536,   16777216},
-    {"nvls_huge",   "h100x8", AR, 4, 2, 512 << 20, 131072, 134217728},
-    {"gather_over_all_ranks", "h200x4", AG, 1, 2, 3905536, 2097152, 983040},
-};
-// clang-format on
-INSTANTIATE_TEST_SUITE_P(Table, Chunks, testing::ValuesIn(kChunkCases),
-                         CaseName());
-
 // 0 channels are NCCL's own count, 22. The last channel has what the others
 // leave: 3905536 = 3 x 983040 + 956416.
 TEST_F(Scripted, ChunksAreAskedForFirstLastAndMiddleChannels)

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "mock_nccl/comm/mock_collnet_machine.h"
 #include "support/mock_script.h"
 
 using namespace mock_test;
@@ -258,86 +259,24 @@ TEST_F(V2_21, PassesWhetherNvlsSupportsTheType)
     EXPECT_EQ(0, asked_.at(4).nvls);
 }
 
-// ---- channels ----
-
-struct ChannelCase {
-    const char *version;
-    int asked;
-    int tuned; // -1: the collective fails
-};
-
-TEST_F(Versions, ChannelsAreTakenAsThatVersionTakesThem)
+// The arguments of a v2 tuner, with CollNet and NVLS.
+TEST(CollNet, IsPassedToAV2Tuner)
 {
-    const ChannelCase cases[] = {
-        {"2.28", 3, 3},   {"2.28", 257, 1},  {"2.28", 256, -1},
-        {"2.28", -2, -2}, {"2.29", -2, -1},  {"2.31", 3, 3},
-        {"2.31", -2, 24}, {"2.31", 256, 24}, {"2.31", 257, 24}};
-    mock_call call = Call(ncclFuncAllReduce, 1 << 20);
+    const Machine machine = CollNetMachine("90", "intel");
 
-    for (const ChannelCase &c : cases) {
-        script = [&](Table table, int *n_channels) {
-            table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = .5f;
-            *n_channels = c.asked;
-            return ncclSuccess;
-        };
-        ncclResult_t rc = Try(Options(c.version), call);
-        EXPECT_EQ(c.tuned == -1 ? ncclInternalError : ncclSuccess, rc)
-            << c.version << " " << c.asked;
-        if (rc == ncclSuccess) {
-            EXPECT_EQ(c.tuned, outcome_.tuned_channels)
-                << c.version << " " << c.asked;
-        }
+    for (const auto &[coll, want] :
+         {std::pair(ncclFuncAllReduce, "collnet 1 nvls 1"),
+          std::pair(ncclFuncAllGather, "collnet 1 nvls 0")}) {
+        mock_nccl_options options{"2.21"};
+        options.collnet = true;
+        options.tuner_plugin = STP_TEST_PLUGINS "/libnccl-tuner-echo_v2.so";
+        Log log;
+        OnMachine(machine, Call(coll, 1 << 20), options);
+        EXPECT_THAT(log.Texts(), Contains(HasSubstr(want)));
     }
 }
 
-// ---- 2.31 ----
-
-struct DevCase {
-    const char *name;
-    float tree_ll;     // NCCL has it
-    float ring_ll;     // NCCL has it
-    float ring_simple; // NCCL has it
-    float nvls_simple; // NCCL has ruled it out
-    int algo;
-    int proto;
-};
-
-class V2_31 : public Versions, public testing::WithParamInterface<DevCase>
-{
-};
-
-TEST_P(V2_31, TakesTheLastSmallestOfWhatItHas)
-{
-    const DevCase &c = GetParam();
-    script = [&](Table table, int *) {
-        for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-            for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-                table[a][p] = 1e30f;
-        table[NCCL_ALGO_TREE][NCCL_PROTO_LL] = c.tree_ll;
-        table[NCCL_ALGO_RING][NCCL_PROTO_LL] = c.ring_ll;
-        table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = c.ring_simple;
-        table[NCCL_ALGO_NVLS][NCCL_PROTO_SIMPLE] = c.nvls_simple;
-        return ncclSuccess;
-    };
-
-    EXPECT_EQ(ncclSuccess,
-              Try(Options("2.31"), Call(ncclFuncAllReduce, 1 << 20)));
-
-    EXPECT_EQ(c.algo, outcome_.algo);
-    EXPECT_EQ(c.proto, outcome_.proto);
-}
-
-// clang-format off
-const DevCase kDevCases[] = {
-    {"smallest",         1, 2, 3, 9,  NCCL_ALGO_TREE, NCCL_PROTO_LL},
-    {"last_of_equals",   1, 1, 1, 9,  NCCL_ALGO_RING, NCCL_PROTO_SIMPLE},
-    {"minus_one_wins",   1, -1, 3, 9, NCCL_ALGO_RING, NCCL_PROTO_LL},
-    {"zero_loses_to_it", -1, 0, 3, 9, NCCL_ALGO_TREE, NCCL_PROTO_LL},
-    {"no_revival",       1, 2, 3, 0,  NCCL_ALGO_TREE, NCCL_PROTO_LL},
-};
-// clang-format on
-INSTANTIATE_TEST_SUITE_P(Table, V2_31, testing::ValuesIn(kDevCases),
-                         CaseName());
+// ---- constants ----
 
 TEST_F(Versions, EditsOfTheConstantsAreLostFrom2_31To2_32_3)
 {
@@ -367,39 +306,6 @@ TEST_F(Versions, EditsOfTheConstantsAreLostFrom2_31To2_32_3)
     EXPECT_EQ(ncclSuccess, Try(WithScript("2.32.6", 6), call));
     EXPECT_EQ(6.6, seen);
     EXPECT_EQ(first, outcome_.cost[NCCL_ALGO_RING][NCCL_PROTO_LL]);
-}
-
-TEST_F(Versions, Fp8IsWorseOnLongRingsFrom2_24)
-{
-    const struct {
-        const char *version;
-        float latency, bytes, ruled_out; // factors
-    } cases[] = {{"2.23", 1, 1, 1},          {"2.24", 1024, 1024, 1024},
-                 {"2.30", 1024, 1024, 1024}, {"2.31.2", 1024, 1024, 1},
-                 {"2.32.3", 1024, 1024, 1},  {"2.32.6", 1, 1024, 1}};
-    machine_ = LoadMachine("h100n2x8");
-    mock_call call = Call(ncclFuncAllReduce, 1 << 20);
-    call.no_nvls = true;
-
-    for (const auto &c : cases) {
-        float us[2][2]; // without bytes and with them
-        float ruled_out = 0;
-        for (int fp8 = 0; fp8 < 2; fp8++)
-            for (int i = 0; i < 2; i++) {
-                mock_nccl_options options = Options(c.version);
-                options.proto = "LL";
-                call.fp8 = fp8 == 1;
-                call.n_bytes = i == 0 ? 1 : size_t{1} << 30;
-                ASSERT_EQ(ncclSuccess, Try(options, call));
-                us[fp8][i] = outcome_.cost[NCCL_ALGO_RING][NCCL_PROTO_LL];
-                ruled_out = outcome_.cost[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE];
-            }
-        EXPECT_NEAR(c.latency, us[1][0] / us[0][0], 2e-3) << c.version;
-        EXPECT_NEAR(c.bytes, (us[1][1] - us[1][0]) / (us[0][1] - us[0][0]),
-                    1e-3 * c.bytes)
-            << c.version;
-        EXPECT_EQ(-c.ruled_out, ruled_out) << c.version;
-    }
 }
 
 } // namespace

@@ -75,47 +75,7 @@ INSTANTIATE_TEST_SUITE_P(Machines, ReferenceTables,
                              return std::string(p.param.second);
                          });
 
-// ---- what the recordings do not cover ----
-
-struct NvlsCase {
-    const char *name;
-    const char *machine;
-    ncclFunc_t coll;
-    bool no_nvls;
-    bool open;
-};
-
-class NvlsEntries : public testing::TestWithParam<NvlsCase>
-{
-};
-
-TEST_P(NvlsEntries, AreOpenWhereNcclCanUseNvls)
-{
-    mock_call call = Call(GetParam().coll, 1 << 20);
-    call.no_nvls = GetParam().no_nvls;
-
-    mock_outcome got = OnMachine(LoadMachine(GetParam().machine), call);
-
-    EXPECT_EQ(GetParam().open,
-              got.cost[NCCL_ALGO_NVLS][NCCL_PROTO_SIMPLE] >= 0);
-    EXPECT_EQ(-1, got.cost[NCCL_ALGO_NVLS][NCCL_PROTO_LL]);
-    EXPECT_EQ(-1, got.cost[NCCL_ALGO_NVLS_TREE][NCCL_PROTO_SIMPLE]);
-}
-
-// clang-format off
-const NvlsCase kNvlsCases[] = {
-    {"all_reduce",              "h100x8", ncclFuncAllReduce,     false, true},
-    {"all_reduce_of_fp8",       "h100x8", ncclFuncAllReduce,     true,  false},
-    {"reduce_scatter",          "h100x8", ncclFuncReduceScatter, false, true},
-    {"reduce_scatter_of_fp8",   "h100x8", ncclFuncReduceScatter, true,  false},
-    {"all_gather_of_any_type",  "h100x8", ncclFuncAllGather,     true,  true},
-    {"broadcast",               "h100x8", ncclFuncBroadcast,     false, false},
-    {"before_hopper",           "a100x8", ncclFuncAllReduce,     false, false},
-    {"switched_off",            "h200x4", ncclFuncAllReduce,     false, false},
-};
-// clang-format on
-INSTANTIATE_TEST_SUITE_P(Table, NvlsEntries, testing::ValuesIn(kNvlsCases),
-                         CaseName());
+// ---- what has no decision ----
 
 TEST_F(OnH200x4, CallsNoTunerForZeroBytes)
 {
