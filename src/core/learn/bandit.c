@@ -397,8 +397,7 @@ static void bandit_begin_trial(struct stp_bandit *bandit,
         slot->is_retesting = true;
         stp_bandit_set_gains(arm, 0, 0, 0);
     }
-    arm->is_pending = true;
-    slot->last_tried = next;
+    arm->is_pending = arm->is_known = true;
     bandit->pending += n_blocks * arm->pending_us;
 }
 
@@ -470,7 +469,7 @@ void stp_bandit_block(struct stp_bandit *bandit, const struct stp_block *block,
     if (block->is_last)
         arm->is_pending = false;
     if (block->is_last && !block->is_complete) /* it may never have begun */
-        slot->last_tried = 0;
+        arm->is_known = false;
     if (block->is_complete && trial->base == slot->incumbent) {
         if (!slot->was_settled)
             slot->n_calls += STP_BLOCK_WINDOWS * (uint64_t)trial->n_calls;

@@ -23,6 +23,7 @@ struct stp_bandit_try {
     uint8_t stage;
     uint8_t own_channels; /* NCCL's own count for it; 0: not known */
     bool is_pending;      /* its trial began, and blocks of it are to come */
+    bool is_known;        /* ranks know it by an earlier trial */
     float ratio;          /* expected time over that of NCCL's own choice */
     double pending_us;    /* expected loss of a block */
     uint32_t n;  /* rewards, or logarithms of gains over the incumbent */
@@ -64,7 +65,6 @@ struct stp_bandit_slot {
     unsigned incumbent;
     unsigned promoted; /* number of its promotion, over all keys */
     unsigned runner_up;
-    unsigned last_tried; /* the arm of the last trial; 0: none */
     uint8_t stage;
     uint64_t retest_at;   /* calls of the communicator */
     uint64_t retest_wait; /* calls between re-tests; doubles when one finds

@@ -192,23 +192,16 @@ static bool search_is_any_open(const struct stp_bandit *b, bool settled,
     return false;
 }
 
-/* The arm that the key tried last, if more blocks of it are wanted and may
- * share windows; 0: none.  Arms take turns. */
-static unsigned search_find_mate(const struct stp_bandit *b,
-                                 const struct stp_bandit_slot *slot)
+/* Whether an arm needs more than a look, and may share windows. */
+static bool search_may_share(const struct stp_bandit *b, unsigned key,
+                             unsigned arm)
 {
-    const unsigned last = slot->last_tried;
+    const struct stp_bandit_slot *slot = b->keys[key];
 
-    if (slot->is_settled || last == 0 || b->window > STP_SHARED_MAX ||
-        !stp_bandit_is_left(slot, last) || slot->arms[last].is_pending ||
-        slot->arms[last].n == 0 || stp_bandit_is_odd(slot, last))
-        return 0;
-    for (unsigned i = 1; i < slot->n_arms; i++)
-        if (stp_bandit_is_left(slot, i) && !slot->arms[i].is_pending &&
-            (slot->arms[i].n == 0 ||
-             slot->arms[i].n + STP_TRIAL_BLOCKS <= slot->arms[last].n))
-            return 0;
-    return last;
+    return !slot->is_settled && arm != slot->incumbent &&
+           slot->arms[arm].n > 0 && slot->arms[arm].is_known &&
+           !stp_bandit_is_odd(slot, arm) && key < STP_SHARED_KEYS &&
+           arm < STP_SHARED_ARMS && b->window <= STP_SHARED_MAX;
 }
 
 /* The key with the most time of those that have an arm to try, and of settled
@@ -261,34 +254,26 @@ static double search_join(const struct stp_bandit *b,
                           const struct stp_bandit_clock *clock,
                           struct stp_bandit_want *want)
 {
-    const struct stp_bandit_slot *slot = b->keys[want->key];
-    const unsigned mate = search_find_mate(b, slot);
-    double loss = 0;
+    double loss =
+        search_expect_loss(b, b->keys[want->key], want->arm, clock->call_us);
 
-    for (unsigned i = 0; i < b->n_keys && want->n_blocks > 1 &&
-                         want->n_mates < STP_TRIAL_MATES - 1;
+    for (unsigned i = 0; i < b->n_keys && want->n_mates < STP_TRIAL_MATES - 1 &&
+                         search_may_share(b, want->key, want->arm);
          i++) {
-        const unsigned arm =
-            i != want->key && stp_bandit_is_open(b, b->keys[i], clock->n_calls)
-                ? search_find_mate(b, b->keys[i])
-                : 0;
+        unsigned arm;
 
-        if (arm == 0 || slot->is_settled)
+        if (i == want->key ||
+            !stp_bandit_is_open(b, b->keys[i], clock->n_calls))
+            continue;
+        arm = search_next_arm(b, b->keys[i], clock->n_calls);
+        if (!search_may_share(b, i, arm))
             continue;
         want->mates[want->n_mates].key = i;
         want->mates[want->n_mates++].arm = arm;
+        want->n_blocks = STP_TRIAL_BLOCKS;
         loss += search_expect_loss(b, b->keys[i], arm, clock->call_us);
     }
-    if (want->n_mates > 0 && mate == 0) { /* it may join after another look */
-        want->n_mates = 0;
-        want->n_blocks = 1;
-        loss = 0;
-    } else if (want->n_mates > 0) {
-        want->arm = mate;
-        want->n_blocks = STP_TRIAL_BLOCKS;
-    }
-    return want->n_blocks *
-           (loss + search_expect_loss(b, slot, want->arm, clock->call_us));
+    return want->n_blocks * loss;
 }
 
 static bool search_want_trial(const struct stp_bandit *b,

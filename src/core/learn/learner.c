@@ -586,12 +586,15 @@ static bool learner_want_by_bandit(struct stp_learner *l,
         return false;
     l->wanted = want;
     if (want.n_mates > 0) {
-        *p = (struct stp_proposal){.kind = STP_PROPOSE_ROUND,
-                                   .n_blocks = want.n_blocks,
-                                   .n_mates = want.n_mates + 1,
-                                   .mates[0] = (uint8_t)want.key};
-        for (unsigned i = 0; i < want.n_mates; i++)
-            p->mates[i + 1] = (uint8_t)want.mates[i].key;
+        *p = (struct stp_proposal){
+            .kind = STP_PROPOSE_ROUND,
+            .n_blocks = want.n_blocks,
+            .n_mates = want.n_mates + 1,
+            .mates[0] = {(uint8_t)want.key, (uint8_t)want.arm}};
+        for (unsigned i = 0; i < want.n_mates; i++) {
+            p->mates[i + 1].key = (uint8_t)want.mates[i].key;
+            p->mates[i + 1].index = (uint8_t)want.mates[i].arm;
+        }
         return true;
     }
     if (want.key == STP_BANDIT_SET) {

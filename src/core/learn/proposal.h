@@ -22,8 +22,8 @@ enum stp_proposal_kind {
     STP_PROPOSE_WINDOW,  /* later trials have windows of so many calls */
     STP_PROPOSE_CONFIRM, /* a twofold trial of arm 0 of all keys against those
                             in force, of one block */
-    STP_PROPOSE_ROUND,   /* a trial of the arms that some keys tried last, in
-                            the same windows: of STP_TRIAL_BLOCKS */
+    STP_PROPOSE_ROUND,   /* a trial of arms of some keys that were tried
+                            before, in the same windows: of STP_TRIAL_BLOCKS */
 };
 
 struct stp_proposal {
@@ -35,8 +35,11 @@ struct stp_proposal {
     bool is_settled;           /* of an arm: epochs are long from now on */
     unsigned n_calls;          /* of a window, 1 to STP_WINDOW_MAX; of CONFIRM
                                   1 to STP_CONFIRM_MAX */
-    unsigned n_mates;          /* keys of a round, 2 to STP_TRIAL_MATES */
-    uint8_t mates[STP_TRIAL_MATES];
+    unsigned n_mates;          /* of a round, 2 to STP_TRIAL_MATES */
+    struct {
+        uint8_t key;   /* below STP_SHARED_KEYS */
+        uint8_t index; /* of its arm, 1 to STP_SHARED_ARMS - 1 */
+    } mates[STP_TRIAL_MATES];
 };
 
 /* Never 0, and below 1 << 31. */
@@ -47,8 +50,9 @@ static inline uint32_t stp_proposal_pack(const struct stp_proposal *p)
         p->kind == STP_PROPOSE_TRIAL ? p->n_blocks : (uint32_t)p->is_settled;
 
     if (p->kind == STP_PROPOSE_ROUND) {
-        for (unsigned i = 0; i < STP_TRIAL_MATES; i++)
-            word |= (uint32_t)p->mates[i < p->n_mates ? i : 0] << 7 * i;
+        for (unsigned i = 0; i < p->n_mates; i++)
+            word |= (uint32_t)(p->mates[i].key << 4 | p->mates[i].index)
+                    << 9 * i;
         return word;
     }
     if (p->kind == STP_PROPOSE_WINDOW || p->kind == STP_PROPOSE_CONFIRM)
@@ -72,8 +76,9 @@ static inline struct stp_proposal stp_proposal_unpack(uint32_t word)
     if (p.kind == STP_PROPOSE_ROUND) {
         p.n_blocks = STP_TRIAL_BLOCKS;
         for (; p.n_mates < STP_TRIAL_MATES; p.n_mates++) {
-            p.mates[p.n_mates] = word >> 7 * p.n_mates & 0x7f;
-            if (p.n_mates > 0 && p.mates[p.n_mates] == p.mates[0])
+            p.mates[p.n_mates].key = word >> (9 * p.n_mates + 4) & 31;
+            p.mates[p.n_mates].index = word >> 9 * p.n_mates & 15;
+            if (p.mates[p.n_mates].index == 0)
                 break; /* it has no more */
         }
         return p;

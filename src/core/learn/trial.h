@@ -22,7 +22,9 @@
 enum {
     STP_BLOCK_WINDOWS = 4,
     STP_TRIAL_BLOCKS = 8,  /* of a trial, at most */
-    STP_TRIAL_MATES = 4,   /* keys that share its windows, at most */
+    STP_TRIAL_MATES = 3,   /* arms that share its windows, at most: */
+    STP_SHARED_KEYS = 32,  /* of the first keys, */
+    STP_SHARED_ARMS = 16,  /* each one of its first arms */
     STP_WINDOW_MAX = 4095, /* calls of a window */
     STP_SHARED_MAX = 200,  /* likewise, of trials that share it: the history
                               still has the first when the last has times */

@@ -25,6 +25,7 @@ static const double window_cost_us = 500;
 static const double disturbed_spreads = 4;
 static const double least_spread = 0.01;
 static const double most_spread = 0.3;
+static const double odd_rest = 1.5; /* over the next largest */
 
 struct pending {
     struct stp_trial trial;
@@ -208,6 +209,27 @@ static bool shared_read(const struct stp_windows *windows, uint64_t too_late,
     return true;
 }
 
+/* Drops a block that the gains explain far worse than the others: stalls may
+ * have hit both windows alike. */
+static bool shared_drop(struct shared *s)
+{
+    unsigned worst = 0;
+    double next = least_spread;
+
+    for (unsigned i = 1; i < s->n_blocks; i++)
+        if (fabs(s->rests[i]) > fabs(s->rests[worst]))
+            worst = i;
+    for (unsigned i = 0; i < s->n_blocks; i++)
+        if (i != worst)
+            next = fmax(next, odd_rest * fabs(s->rests[i]));
+    if (s->n_blocks <= s->n + SPARE_BLOCKS || fabs(s->rests[worst]) <= next)
+        return false;
+    s->n_blocks--;
+    s->blocks[worst] = s->blocks[s->n_blocks];
+    s->rests[worst] = s->rests[s->n_blocks];
+    return true;
+}
+
 /* Fills the gains of all trials that share the oldest's windows: least squares,
  * one gain after the other until all agree.  False if times are to come.  What
  * is left of a block when all gains are taken out is noise, and larger by the
@@ -230,16 +252,18 @@ static bool windows_solve(struct stp_windows *w, uint64_t too_late)
         return false;
     if (s.n_blocks < s.n + SPARE_BLOCKS)
         s.n_blocks = 0;
-    for (size_t i = 0; s.n_blocks > 0 && i < N_TURNS * s.n; i++) {
-        const struct pending *p = s.trials[i % s.n];
-        double sum = 0;
+    do {
+        for (size_t i = 0; s.n_blocks > 0 && i < N_TURNS * s.n; i++) {
+            const struct pending *p = s.trials[i % s.n];
+            double sum = 0;
 
-        for (unsigned b = 0; b < s.n_blocks; b++)
-            sum += shared_sign(p, s.blocks[b]) * s.rests[b];
-        gain[i % s.n] += sum / s.n_blocks;
-        for (unsigned b = 0; b < s.n_blocks; b++)
-            s.rests[b] -= shared_sign(p, s.blocks[b]) * sum / s.n_blocks;
-    }
+            for (unsigned b = 0; b < s.n_blocks; b++)
+                sum += shared_sign(p, s.blocks[b]) * s.rests[b];
+            gain[i % s.n] += sum / s.n_blocks;
+            for (unsigned b = 0; b < s.n_blocks; b++)
+                s.rests[b] -= shared_sign(p, s.blocks[b]) * sum / s.n_blocks;
+        }
+    } while (shared_drop(&s));
     by = sqrt(((double)s.n_blocks - 1) / ((double)s.n_blocks - (double)s.n));
     for (unsigned b = 0; b < s.n_blocks; b++)
         whole |= 1U << s.blocks[b];

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/dtype.h"
 #include "core/rng.h"
@@ -44,8 +43,8 @@ follower_find_in_force(const struct stp_follower *f, unsigned key)
     if (trial->n_keys == 0)
         return (trial->running & 1) != 0 ? &none : &f->in_force[key];
     for (unsigned i = 0; i < trial->n_keys; i++)
-        if (trial->keys[i] == key && (trial->running >> i & 1) != 0)
-            return &f->tried[key];
+        if (trial->mates[i].key == key && (trial->running >> i & 1) != 0)
+            return &trial->mates[i].tried;
     return &f->in_force[key];
 }
 
@@ -65,20 +64,26 @@ static void follower_begin_trial(struct stp_follower *f,
     };
 
     trial.n_windows = p->n_blocks * STP_BLOCK_WINDOWS * trial.turn;
-    memcpy(trial.keys, p->mates, sizeof(trial.keys));
+    for (unsigned i = 0; i < p->n_mates; i++) {
+        const unsigned key = p->mates[i].key, index = p->mates[i].index;
+
+        trial.mates[i].key = key;
+        trial.mates[i].tried =
+            (struct stp_in_force){f->tried[key][index], (uint8_t)index};
+    }
     if (p->kind == STP_PROPOSE_TRIAL) {
         trial.n_keys = 1;
-        trial.keys[0] = (uint8_t)p->key;
-        f->tried[p->key] = (struct stp_in_force){p->arm, (uint8_t)p->index};
+        trial.mates[0].key = p->key;
+        trial.mates[0].tried = (struct stp_in_force){p->arm, (uint8_t)p->index};
+        if (p->key < STP_SHARED_KEYS && p->index < STP_SHARED_ARMS)
+            f->tried[p->key][p->index] = p->arm;
     }
     f->trial = trial;
     for (unsigned i = 0; f->learns && i < (is_set ? 1 : trial.n_keys); i++) {
         struct stp_proposal one = *p;
 
-        if (!is_set) {
-            one.key = trial.keys[i];
-            one.index = f->tried[one.key].index;
-        }
+        one.key = trial.mates[i].key;
+        one.index = trial.mates[i].tried.index;
         stp_observer_began(f->observer, &one, stp_trial_pattern(i),
                            trial.first_call, trial.n_calls);
     }
@@ -338,7 +343,7 @@ enum stp_status stp_follower_open(const struct stp_comm_info *info,
     }
     f->countdown = 1;
     for (unsigned k = 0; k < STP_BANDIT_KEYS; k++)
-        f->in_force[k].arm.algo = f->tried[k].arm.algo = -1;
+        f->in_force[k].arm.algo = -1;
     f->why_not =
         rules == NULL        ? "STEPTUNE_FREEZE is set"
         : info->comm_id == 0 ? "this NCCL names no communicator, 2.28 does"

@@ -37,9 +37,11 @@ struct stp_in_force {
 /* The trial under way.  All ranks count its calls alike. */
 struct stp_follower_trial {
     bool is_on;
-    unsigned n_keys; /* that try the arm of 'tried'; 0: NCCL's own choice is
-                        tried for all keys */
-    uint8_t keys[STP_TRIAL_MATES];
+    unsigned n_keys; /* that try arms; 0: NCCL's own choice is tried for all */
+    struct {
+        unsigned key;
+        struct stp_in_force tried;
+    } mates[STP_TRIAL_MATES];
     unsigned running;   /* a bit a key, or the lowest of all: in this window the
                            arm runs, not the incumbent */
     uint32_t n_left;    /* calls to the next window */
@@ -71,7 +73,7 @@ struct stp_follower {
     unsigned proposed_key;            /* of the last proposal */
     struct stp_keys keys;
     struct stp_in_force in_force[STP_BANDIT_KEYS];
-    struct stp_in_force tried[STP_BANDIT_KEYS]; /* last */
+    struct stp_bandit_arm tried[STP_SHARED_KEYS][STP_SHARED_ARMS]; /* before */
     struct stp_follower_trial trial;
 };
 

@@ -114,8 +114,16 @@ struct Trials {
             n_trials += want.n_blocks > 0;
         if (want.n_blocks > 0 && want.key != STP_BANDIT_SET)
             tried.push_back(ArmOf(bandit, want.arm, want.key));
-        for (unsigned i = 0; i < want.n_blocks; i++)
-            Play(want, i);
+        for (unsigned m = 0; m <= want.n_mates; m++) {
+            stp_bandit_want one = want;
+
+            if (m > 0) {
+                one.key = want.mates[m - 1].key;
+                one.arm = want.mates[m - 1].arm;
+            }
+            for (unsigned i = 0; i < want.n_blocks; i++)
+                Play(one, i);
+        }
         return true;
     }
 

@@ -98,13 +98,15 @@ class Job : public testing::Test
             Note(STP_NOTE_WINDOW, 0, 0, n_calls_, window_);
         } else if (p.kind == STP_PROPOSE_TRIAL) {
             n_trials_++;
-            tried_[p.key] = p.index;
-            BeginTrial({p.key});
+            BeginTrial({{p.key, p.index}});
         } else if (p.kind == STP_PROPOSE_ROUND) {
             n_trials_ += p.n_mates;
-            BeginTrial({p.mates, p.mates + p.n_mates});
+            std::vector<std::pair<unsigned, unsigned>> mates;
+            for (unsigned i = 0; i < p.n_mates; i++)
+                mates.push_back({p.mates[i].key, p.mates[i].index});
+            BeginTrial(mates);
         } else if (p.kind == STP_PROPOSE_CONFIRM) {
-            BeginTrial({STP_BANDIT_SET});
+            BeginTrial({{STP_BANDIT_SET, 0}});
         } else {
             in_force_[p.key] = p.index;
             epoch_ = p.is_settled ? STP_EPOCH_SETTLED : STP_EPOCH_HALVING;
@@ -112,19 +114,19 @@ class Job : public testing::Test
         }
     }
 
-    void BeginTrial(const std::vector<unsigned> &keys)
+    void BeginTrial(const std::vector<std::pair<unsigned, unsigned>> &mates)
     {
         trial_ = {};
-        mates_ = keys;
+        mates_ = mates;
         trial_.n_blocks = proposal_.n_blocks;
-        trial_.is_twofold = keys[0] == STP_BANDIT_SET;
+        trial_.is_twofold = mates[0].first == STP_BANDIT_SET;
         trial_.n_calls = trial_.is_twofold ? proposal_.n_calls : window_;
         trial_.first_call = n_calls_ + STP_TRIAL_LEAD;
         in_trial_ = true;
-        for (unsigned i = 0; i < keys.size(); i++) {
+        for (unsigned i = 0; i < mates.size(); i++) {
             stp_note note = learner_notes::Make(
-                STP_NOTE_TRIAL, keys[i], tried_[keys[i]], trial_.first_call,
-                trial_.n_calls, uint8_t(trial_.n_blocks), 0);
+                STP_NOTE_TRIAL, mates[i].first, mates[i].second,
+                trial_.first_call, trial_.n_calls, uint8_t(trial_.n_blocks), 0);
             note.pattern = uint8_t(stp_trial_pattern(i));
             stp_learner_note(learner_.get(), &note);
         }
@@ -143,10 +145,10 @@ class Job : public testing::Test
         *is_timed |= at % trial_.n_calls == 0;
         in_trial_ = window < stp_trial_windows(&trial_);
         for (unsigned i = 0; in_trial_ && i < mates_.size(); i++)
-            if ((key == mates_[i] || mates_[i] == STP_BANDIT_SET) &&
+            if ((key == mates_[i].first || mates_[i].first == STP_BANDIT_SET) &&
                 stp_trial_is_arm(trial_.first_call, stp_trial_pattern(i),
                                  window / stp_trial_turn(&trial_)))
-                return tried_[mates_[i]];
+                return mates_[i].second;
         return in_force_[key];
     }
 
@@ -259,8 +261,7 @@ class Job : public testing::Test
     bool has_proposal_ = false, in_trial_ = false;
     stp_proposal proposal_{};
     stp_trial trial_{};
-    std::vector<unsigned> mates_{};
-    unsigned tried_[STP_BANDIT_KEYS + 1] = {}; // 0 of all keys
+    std::vector<std::pair<unsigned, unsigned>> mates_{}; // keys and arms
     unsigned window_ = 0, epoch_ = STP_EPOCH_HALVING;
     unsigned in_force_[STP_BANDIT_KEYS + 1] = {}; // 0 of no key
 };

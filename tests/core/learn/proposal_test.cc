@@ -37,8 +37,10 @@ void ExpectSurvives(const stp_proposal &p)
     EXPECT_EQ(p.is_settled, q.is_settled);
     EXPECT_EQ(p.n_calls, q.n_calls);
     ASSERT_EQ(p.n_mates, q.n_mates);
-    for (unsigned i = 0; i < p.n_mates; i++)
-        EXPECT_EQ(p.mates[i], q.mates[i]);
+    for (unsigned i = 0; i < p.n_mates; i++) {
+        EXPECT_EQ(p.mates[i].key, q.mates[i].key);
+        EXPECT_EQ(p.mates[i].index, q.mates[i].index);
+    }
 }
 
 TEST(Proposal, SurvivesPackingAtItsLimits)
@@ -71,21 +73,22 @@ TEST(Proposal, ToConfirmSurvivesAtAnyLength)
     }
 }
 
-TEST(Proposal, OfARoundSurvivesWithTwoToFourKeys)
+TEST(Proposal, OfARoundSurvivesWithTwoOrThreeKeys)
 {
-    const uint8_t keys[][STP_TRIAL_MATES] = {
-        {0, 1, 2, 3}, {127, 0, 126, 1}, {1, 0, 127, 64}};
+    for (unsigned key : {0u, 1u, STP_SHARED_KEYS - 1u})
+        for (unsigned index : {1u, 7u, STP_SHARED_ARMS - 1u})
+            for (unsigned n = 2; n <= STP_TRIAL_MATES; n++) {
+                stp_proposal p{};
 
-    for (const auto &k : keys)
-        for (unsigned n = 2; n <= STP_TRIAL_MATES; n++) {
-            stp_proposal p{};
-
-            p.kind = STP_PROPOSE_ROUND;
-            p.n_blocks = STP_TRIAL_BLOCKS;
-            p.n_mates = n;
-            std::copy(k, k + n, p.mates);
-            ExpectSurvives(p);
-        }
+                p.kind = STP_PROPOSE_ROUND;
+                p.n_blocks = STP_TRIAL_BLOCKS;
+                p.n_mates = n;
+                for (unsigned i = 0; i < n; i++) {
+                    p.mates[i].key = uint8_t((key + i) % STP_SHARED_KEYS);
+                    p.mates[i].index = uint8_t(i == 1 ? 5 : index);
+                }
+                ExpectSurvives(p);
+            }
 }
 
 TEST(Proposal, OfAWindowSurvivesAtAnyLength)

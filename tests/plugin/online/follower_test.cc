@@ -349,9 +349,9 @@ INSTANTIATE_TEST_SUITE_P(Table, Trial, testing::ValuesIn(kTrials),
                              return std::string(test.param.name);
                          });
 
-// A ring's trial of the first message and a tree's of the second, of which the
-// first has its answer in force; then both again, in the same windows.
-TEST_F(Messages, OfARoundTryTheirLastArmsInPatternsOfTheirOwn)
+// A ring's trial of the first message and a tree's of the second; then both
+// again, in the same windows.
+TEST_F(Messages, OfARoundTryTheirArmsInPatternsOfTheirOwn)
 {
     constexpr unsigned kWindow = 4;
     const stp_bandit_arm arms[] = {{NCCL_ALGO_RING, NCCL_PROTO_LL, 0},
@@ -370,8 +370,10 @@ TEST_F(Messages, OfARoundTryTheirLastArmsInPatternsOfTheirOwn)
     }
     p.kind = STP_PROPOSE_ROUND;
     p.n_mates = 2;
-    p.mates[0] = 1;
-    p.mates[1] = 0;
+    for (uint8_t i = 0; i < 2; i++) {
+        p.mates[i].key = uint8_t(1 - i);
+        p.mates[i].index = uint8_t(1 - i + 3);
+    }
     asked_.proposals.push_back(stp_proposal_pack(&p));
 
     // each trial begins with an epoch, and has a lead of 8 calls
