@@ -104,10 +104,12 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
               "to be, with maxCTAs 64; 0: NCCL's own.\n",
               text.fp);
     if (is_staged && table->n_rules > 0)
-        fputs("# Times with graph 0 are of collectives that are launched one "
-              "by one; with graph 1, of CUDA graphs. Both copies are in "
-              "them.\n",
-              text.fp);
+        fprintf(text.fp,
+                "# Times with graph 0 are of collectives that are launched one "
+                "by one; with graph 1, of CUDA graphs, back to back, where a "
+                "rule saves at least %d us: a job's graph may lose 10 of them "
+                "between its other kernels. Both copies are in them.\n",
+                STP_DERIVE_GRAPH_US);
     if (has_overlap)
         fputs("# Times with overlap 0 are of collectives back to back, or of "
               "an iteration less its compute; with overlap 1, of an "
