@@ -287,6 +287,9 @@ const char *mock_release_name(size_t i);
  * if that is newer; -1 if there is none. */
 int mock_release_find(const char *version);
 
+/* The newest tuners that such a version knows: 2 to 7. */
+int mock_release_newest_tuner(const char *version);
+
 /* Whether a version is newer than the newest supported one, as which it is
  * played. */
 bool mock_release_is_newer(const char *version);

@@ -194,31 +194,39 @@ bool mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
     return plugin_open_search(rules, value, net, library_ret);
 }
 
-/* Whether it has a net plugin of a version that NCCL knows; logs which. */
+/* Whether it has a net or collnet plugin of a version that NCCL knows, which
+ * are symbols of that name; logs which. */
 static bool plugin_open_has_net(const struct mock_version *version,
-                                void *library)
+                                void *library, const char *kind,
+                                const char *name)
 {
     const struct mock_loader_rules *rules = &version->net;
 
     for (int v = version->newest_net; v >= version->oldest_net; v--) {
+        const bool is_newest = v == version->newest_net;
         char symbol[32], why[ERROR_SIZE];
         struct mock_line_words words = {
-            .name = symbol, .why = why, .version = v};
+            .name = symbol, .why = why, .names = name, .version = v};
         const char *const *net;
 
-        snprintf(symbol, sizeof(symbol), "ncclNetPlugin_v%d", v);
+        snprintf(symbol, sizeof(symbol), "%s_v%d", name, v);
         net = dlsym(library, symbol); /* it begins with a name */
         if (net != NULL) {
             words.name = *net;
-            mock_log_line(rules, MOCK_LINE_USING, &words);
+            words.why = kind;
+            if (rules->release != MOCK_2_21 || kind[0] == 'n')
+                mock_log_line(
+                    rules, is_newest ? MOCK_LINE_USING_NEWEST : MOCK_LINE_USING,
+                    &words);
             return true;
         }
         snprintf(why, sizeof(why), "%s", dlerror());
-        if (v != version->newest_net)
+        if (!is_newest)
             mock_log_line(rules, MOCK_LINE_DLSYM, &words);
         mock_log_line(rules,
-                      v > version->oldest_net ? MOCK_LINE_NO_SYMBOL
-                                              : MOCK_LINE_NO_TUNER,
+                      is_newest                 ? MOCK_LINE_NO_NEWEST
+                      : v > version->oldest_net ? MOCK_LINE_NO_SYMBOL
+                                                : MOCK_LINE_NO_TUNER,
                       &words);
     }
     return false;
@@ -229,7 +237,7 @@ void *mock_plugin_load_net(const struct mock_version *version,
 {
     const struct mock_loader_rules *rules = &version->net;
     struct mock_line_words words = {.name = names};
-    const bool is_list = rules->has_none_keyword && names != NULL;
+    const bool is_list = rules->is_list && names != NULL;
     const char *rest = names != NULL ? names : "";
     void *library = NULL;
 
@@ -251,7 +259,10 @@ void *mock_plugin_load_net(const struct mock_version *version,
         if (library == NULL)
             continue;
         words.name = mock_plugin_path(library);
-        if (plugin_open_has_net(version, library)) {
+        words.names = names != NULL ? name : NET_PREFIX ".so";
+        if (plugin_open_has_net(version, library, "net", "ncclNetPlugin")) {
+            plugin_open_has_net(version, library, "collnet",
+                                "ncclCollNetPlugin");
             mock_log_line(rules, MOCK_LINE_LOADED, &words);
             return library;
         }

@@ -83,7 +83,8 @@ static const struct mock_line profiler_lines[] = {
     {.text = NULL},
 };
 
-/* Lines on CollNet and on devices, which mock NCCL does not have, are not here.
+/* Lines on devices, which mock NCCL does not have, are not here.  <why> is net
+ * or collnet where a plugin is used, and <names> the symbols' without version.
  */
 static const struct mock_line net_lines[] = {
     {MOCK_LINE_SET, MOCK_2_28, NEWEST, NCCL_ENV | NCCL_NET, "NCCL_NET_PLUGIN set by environment to <name>"},
@@ -101,11 +102,14 @@ static const struct mock_line net_lines[] = {
     {MOCK_LINE_NO_LIBRARY, MOCK_2_21, MOCK_2_25, INIT_NET, NET "Using internal network plugin."},
     {MOCK_LINE_NO_LIBRARY, MOCK_2_26, MOCK_2_27, INIT_NET, NET "Using internal net plugin."},
     {MOCK_LINE_DLSYM, MOCK_2_30, NEWEST, NCCL_INIT, DLSYM},
+    {MOCK_LINE_NO_NEWEST, MOCK_2_21, MOCK_2_27, INIT_NET, NET "Failed to find <name> symbol."},
     {MOCK_LINE_NO_SYMBOL, MOCK_2_26, MOCK_2_27, INIT_NET, NET "Failed to find <name> symbol."},
     {MOCK_LINE_NO_TUNER, MOCK_2_21, MOCK_2_25, INIT_NET,
-     NET "Failed to find ncclNetPlugin symbol (>= v5). ncclNetPlugin symbols v4 and lower are not supported."},
+     NET "Failed to find <names> symbol (>= v5). <names> symbols v4 and lower are not supported."},
     {MOCK_LINE_NO_TUNER, MOCK_2_26, MOCK_2_27, INIT_NET, NET "Failed to find <name> symbol."},
-    {MOCK_LINE_USING, MOCK_2_21, NEWEST, INIT_NET, NET "Loaded net plugin <name> (v<version>)"},
+    {MOCK_LINE_USING_NEWEST, MOCK_2_24, NEWEST, INIT_NET, NET "Loaded <why> plugin <name> (v<version>)"},
+    {MOCK_LINE_USING, MOCK_2_21, NEWEST, INIT_NET, NET "Loaded <why> plugin <name> (v<version>)"},
+    {MOCK_LINE_LOADED, MOCK_2_27, MOCK_2_27, INIT_NET, "Successfully loaded external plugin <names>"},
     {MOCK_LINE_LOADED, MOCK_2_28, NEWEST, INIT_NET, "Successfully loaded external network plugin <name>"},
     {MOCK_LINE_UNSUPPORTED, MOCK_2_28, NEWEST, INIT_NET, "External network plugin <name> is unsupported"},
     {.text = NULL},
@@ -124,6 +128,7 @@ enum { LIBRARY_NAME_SIZE = 255 }; /* from 2.26 on */
     .net = (net_), \
     .has_static_plugin = (v) >= MOCK_2_22, \
     .has_none_keyword = (v) >= MOCK_2_28, \
+    .is_list = (v) >= MOCK_2_27, \
     .reports_empty = (v) >= MOCK_2_28, \
     .extends_files = (v) <= MOCK_2_26, \
     .keeps_last_name = (v) == MOCK_2_26, \
@@ -331,6 +336,11 @@ int mock_release_find(const char *version)
             return i;
     }
     return mock_release_is_newer(version) ? MOCK_N_RELEASES - 1 : -1;
+}
+
+int mock_release_newest_tuner(const char *version)
+{
+    return versions[mock_release_find(version)].newest_tuner;
 }
 
 const struct mock_version *mock_version_find(const char *name)

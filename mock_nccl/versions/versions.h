@@ -38,12 +38,14 @@ enum mock_line_kind {
     MOCK_LINE_MISSING,    /* no library opened, and some were not found */
     MOCK_LINE_NO_LIBRARY, /* no library opened */
     MOCK_LINE_DLSYM,      /* dlsym failed */
+    MOCK_LINE_NO_NEWEST,  /* nor a net plugin of the newest version */
     MOCK_LINE_NO_SYMBOL,  /* the library has no tuner of this version */
     MOCK_LINE_NO_TUNER, /* the library has no tuner of the oldest version either
                          */
-    MOCK_LINE_USING,    /* the library has a tuner of this version */
-    MOCK_LINE_LOADED,   /* the plugin is loaded; not for a net plugin */
-    MOCK_LINE_UNSUPPORTED, /* the library has no tuner; not for a net plugin */
+    MOCK_LINE_USING_NEWEST, /* a net plugin of the newest version */
+    MOCK_LINE_USING,        /* the library has a tuner of this version */
+    MOCK_LINE_LOADED,       /* the plugin is loaded; not for a net plugin */
+    MOCK_LINE_UNSUPPORTED,  /* the library has no tuner; not for a net plugin */
     MOCK_LINE_CLOSING,
 };
 
@@ -78,6 +80,7 @@ struct mock_loader_rules {
     enum mock_net_rule net;
     bool has_static_plugin; /* STATIC_PLUGIN names the program itself */
     bool has_none_keyword;  /* "none" disables the search */
+    bool is_list;           /* NCCL_NET_PLUGIN has several names */
     bool reports_empty;     /* an empty NCCL_TUNER_PLUGIN is logged */
     bool extends_files;     /* NCCL tries <prefix>-X.so even if X is a path or a
                                file name */

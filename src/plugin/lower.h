@@ -4,7 +4,7 @@
  * libnccl-tuner.so; only if that does not open, the tuner in the net plugin.
  * Up to 2.25 it opens the library that NCCL_NET_PLUGIN names, by the rules of
  * names below, or libnccl-net.so; from 2.26 on it takes the net plugin that it
- * has loaded, whose variable is a list of names from 2.28 on.  (NCCL's
+ * has loaded, whose variable is a list of names from 2.27 on.  (NCCL's
  * src/misc/tuner.cc; since 2.26 src/plugin/tuner.cc and plugin_open.cc.)
  *
  * NCCL opens a NAME as it stands, and if that fails and NAME is a word,

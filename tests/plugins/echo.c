@@ -121,4 +121,5 @@ TUNER(ECHO);
 
 #ifdef NET
 EXPORT const char *const ncclNetPlugin_v8 = "echo";
+EXPORT const char *const ncclCollNetPlugin_v8 = "echo";
 #endif
