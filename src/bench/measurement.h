@@ -65,6 +65,7 @@ struct stp_dataset {
     char gpu[64];           /* model; "" if unknown */
     char nccl[16];          /* version; "" if unknown */
     char backend[16];       /* "nccl" or "gloo"; "" if unknown */
+    char tuner[48];         /* that AUTO asks; "" if none */
     char run[STP_RUN_NAME]; /* of `steptune tune`; "" if of none, or several */
     char policy_hash[STP_POLICY_HASH_NAME]; /* of the policy of plugin arms, as
                                                the plugin logs it; likewise */

@@ -352,6 +352,7 @@ void stp_name_data(const struct stp_device_info *info, struct stp_dataset *data)
     memcpy(data->gpu, info->gpu, sizeof(data->gpu));
     memcpy(data->nccl, info->nccl, sizeof(data->nccl));
     memcpy(data->backend, info->backend, sizeof(data->backend));
+    memcpy(data->tuner, info->tuner, sizeof(data->tuner));
 }
 
 enum stp_status stp_sweep_run(const struct stp_device *device,

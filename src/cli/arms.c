@@ -69,9 +69,11 @@ enum stp_status stp_parse_arms(const struct stp_device_info *info,
 
     if (status == STP_OK && info != NULL && arms_list_has(list, "memory", NULL))
         status = arms_limit(info, list, arms_ret, err);
-    return status == STP_OK && channels != NULL
-               ? stp_arms_add_channels(arms_ret, channels, err)
-               : status;
+    if (channels != NULL)
+        STP_THEN(status, stp_arms_add_channels(arms_ret, channels, err));
+    if (status == STP_OK && info != NULL)
+        stp_arms_add_nccl(arms_ret, info->tuner);
+    return status;
 }
 
 /* Takes the next forced arm that the list names, other than those of "all";

@@ -87,9 +87,11 @@ int stp_check_needs(const char *on, const char *backend, const char *example,
     if (on == NULL && takes_plugin && strcmp(transport->backend, "nccl") == 0) {
         stp_find_lower(STP_NEWEST_TUNER, &lower);
         if (lower.version > 0)
-            stp_complain("jobs here have tuner '%s' of %s, and AUTO is NCCL "
-                         "without it: `steptune compare` measures jobs with it",
+            stp_complain("AUTO is with the tuner that jobs here have, '%s' of "
+                         "%s, and arm nccl is NCCL alone",
                          lower.name, lower.path);
+        else if (lower.why[0] != '\0')
+            stp_complain("%s", lower.why);
     }
     if (transport != NULL &&
         stp_find_module(transport->module, path, &err) != STP_OK) {

@@ -439,7 +439,8 @@ static enum stp_status sweep_report(struct sweep *s, struct stp_error *err)
     for (size_t i = 0; i < comparisons.n_points; i++)
         has_arms |= comparisons.points[i].n_arms > 0;
     if (s->o->format != FORMAT_TABLE && has_arms) {
-        status = stp_print_sweep_best(&comparisons, stdout, err);
+        status = stp_print_sweep_best(s->known.info.tuner, &comparisons, stdout,
+                                      err);
     } else {
         status = stp_print_sweep(&comparisons, stdout, err);
         STP_THEN(status, stp_print_steadiness(&comparisons, stdout, err));

@@ -205,6 +205,7 @@ static enum stp_status verify_open(struct verify *v)
     stp_device_get_info(&v->device, &v->info);
     stp_device_close(&v->device);
     open.plugin = plugin;
+    stp_arms_add_nccl(&v->arms, v->info.tuner);
     status = stp_trial_require_rules(o->policy, &v->info, v->err);
     STP_THEN(status, stp_trial_environment(o->policy, v->info.gpu, v->err));
     return status == STP_OK ? stp_open(&open, &v->device, v->err) : status;

@@ -20,7 +20,7 @@ static const struct stp_arm any_arm = {
 static const char *const kind_words[] = {
     [STP_ARM_AUTO] = "auto", [STP_ARM_AUTO_AGAIN] = "auto2",
     [STP_ARM_FORCED] = NULL, [STP_ARM_PLUGIN] = "plugin",
-    [STP_ARM_SETUP] = NULL,
+    [STP_ARM_SETUP] = NULL,  [STP_ARM_NCCL] = "nccl",
 };
 
 enum { N_KINDS = sizeof(kind_words) / sizeof(kind_words[0]), MAX_CGA = 8 };
@@ -154,6 +154,20 @@ static enum stp_status arms_add(struct stp_arms *arms,
         return stp_fail(err, STP_ERR_LIMIT, "more than %d arms", STP_MAX_ARMS);
     arms->arm[arms->n++] = *arm;
     return STP_OK;
+}
+
+const char *stp_auto_words(const char *tuner, char text[STP_AUTO_WORDS])
+{
+    snprintf(text, STP_AUTO_WORDS,
+             tuner[0] != '\0' ? "AUTO with %s's tuner" : "NCCL's own choice",
+             tuner);
+    return text;
+}
+
+void stp_arms_add_nccl(struct stp_arms *arms, const char *tuner)
+{
+    if (tuner[0] != '\0' && arms->n < STP_MAX_ARMS)
+        arms->arm[arms->n++] = (struct stp_arm){.kind = STP_ARM_NCCL};
 }
 
 enum stp_status stp_arms_add_setup(struct stp_arms *arms,
@@ -358,7 +372,7 @@ enum stp_status stp_arms_parse(const char *list, struct stp_arms *arms_ret,
         } else if (stp_field_is(word, "memory")) {
             status = stp_arms_add_setups(arms_ret, UINT_MAX, err);
         } else if (!stp_arm_from_name(word->s, word->len, &arm) ||
-                   arm.kind == STP_ARM_PLUGIN) {
+                   arm.kind == STP_ARM_PLUGIN || arm.kind == STP_ARM_NCCL) {
             return stp_fail_at(
                 err, STP_ERR_SYNTAX, 0, word->column,
                 "arm '%.*s', expected auto, auto2, all, memory, "

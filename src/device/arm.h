@@ -9,7 +9,8 @@
 #include "core/status.h"
 
 enum stp_arm_kind {
-    STP_ARM_AUTO,       /* NCCL's own choice, untouched */
+    STP_ARM_AUTO,       /* NCCL's own choice, untouched, or where jobs have a
+                           tuner, what NCCL chooses with that */
     STP_ARM_AUTO_AGAIN, /* the same once more: by how much equal arms differ */
     STP_ARM_FORCED,     /* an algorithm, a protocol or both, at every size, or a
                            number of channels */
@@ -17,6 +18,7 @@ enum stp_arm_kind {
     STP_ARM_SETUP,      /* NCCL's own choice with buffers that are registered
                            or staged, or in a communicator of another
                            configuration */
+    STP_ARM_NCCL,       /* NCCL alone, where AUTO is with a tuner */
 };
 
 /* The open half of an arm that forces only an algorithm or a protocol: NCCL
@@ -71,7 +73,7 @@ bool stp_arm_equal(const struct stp_arm *a, const struct stp_arm *b);
  * out, runs as NCCL's own choice. */
 bool stp_arm_ran(const struct stp_arm *arm, int algo, int proto);
 
-/* Writes an arm's name: "auto", "auto2", "plugin", "ring/ll128" or
+/* Writes an arm's name: "auto", "auto2", "plugin", "nccl", "ring/ll128" or
  * "ring/ll128/16"; an algorithm or a protocol alone is "ring", "ll128",
  * "ll128/16", "auto/16" or "auto/chunk=128K", and a setup is "sym",
  * "sym/ctas=16", "ctas=8-16" or "cga=0". */
@@ -88,11 +90,19 @@ bool stp_arm_from_name(const char *name, size_t len, struct stp_arm *arm_ret);
 
 /* Reads a comma-separated list of names: "all" is every algorithm with every
  * protocol that NCCL has kernels for, "memory" every setup of stp_setups;
- * "plugin" is not in a list.  AUTO is always the first of *arms_ret, named or
- * not, and no arm is in it twice.  *err names the word that means nothing;
- * *arms_ret is undefined then. */
+ * "plugin" and "nccl" are not in a list.  AUTO is always the first of
+ * *arms_ret, named or not, and no arm is in it twice.  *err names the word that
+ * means nothing; *arms_ret is undefined then. */
 enum stp_status stp_arms_parse(const char *list, struct stp_arms *arms_ret,
                                struct stp_error *err);
+
+/* Names AUTO in a sentence: "NCCL's own choice", or "AUTO with NAME's tuner"
+ * if it asks the tuner of that name; "" if none.  Returns 'text'. */
+enum { STP_AUTO_WORDS = 72 };
+const char *stp_auto_words(const char *tuner, char text[STP_AUTO_WORDS]);
+
+/* Adds the arm of NCCL alone where AUTO asks a tuner. */
+void stp_arms_add_nccl(struct stp_arms *arms, const char *tuner);
 
 /* Adds an arm for each of stp_setups, but for plain buffers, whose bit is in
  * 'setups'. */

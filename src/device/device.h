@@ -32,6 +32,7 @@ struct stp_device_info {
     char processor[96]; /* the GPU, or where there is none the CPU's model */
     char nccl[16];      /* version; "" without NCCL */
     char backend[16];   /* the transport: "nccl" or "gloo" */
+    char tuner[48];     /* that jobs have, which AUTO asks; "": none */
     char what[640];     /* one line for the top of every output: which machine,
                            and whether its times are measured or recorded */
     unsigned rank;      /* of all; here the first of this process */

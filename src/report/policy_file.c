@@ -164,6 +164,8 @@ static void policy_write_rule(const struct stp_derived_rule *rule,
 static void policy_write(const struct stp_derived *derived,
                          const struct stp_policy_origin *origin, FILE *fp)
 {
+    char own[STP_AUTO_WORDS];
+
     stp_same_bits_write(origin, fp);
     if (origin->why_not != NULL) {
         fprintf(fp,
@@ -175,12 +177,11 @@ static void policy_write(const struct stp_derived *derived,
 
     fputs("# from ", fp);
     stp_times_write(origin->data, fp);
-    fprintf(
-        fp,
-        "# A rule stands where its gain over NCCL's own choice is at least "
-        "%g percent with 95 percent confidence, and goes on at neighbouring "
-        "sizes where its arm is faster by less, with the same confidence.\n",
-        origin->min_gain * 100);
+    fprintf(fp,
+            "# A rule stands where its gain over %s is at least %g percent "
+            "with 95 percent confidence, and goes on at neighbouring sizes "
+            "where its arm is faster by less, with the same confidence.\n",
+            stp_auto_words(origin->data->tuner, own), origin->min_gain * 100);
     if (origin->steadiness != NULL) {
         fputs("# ", fp);
         stp_steadiness_write(origin->steadiness, fp);

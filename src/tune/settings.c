@@ -192,6 +192,7 @@ enum stp_status stp_setting_choose_arms(const struct stp_comparisons *swept,
     } else {
         stp_refine_contenders(points, m->n_colls, arms_ret);
     }
+    stp_arms_add_nccl(arms_ret, info->tuner);
     if (!(min_gain > 0))
         return stp_arms_add_setups(arms_ret, info->setups, err);
     for (unsigned i = 0; i < STP_N_SETUPS; i++) {

@@ -113,6 +113,7 @@ static enum stp_status sweep_measure_grid(struct sweep *s, size_t n_passes,
 
     STP_THEN(status,
              stp_arms_add_setups(&all, s->pass->known.info.setups, err));
+    stp_arms_add_nccl(&all, s->pass->known.info.tuner);
     for (size_t c = 0; c < plan->n_colls; c++)
         for (size_t i = 0; i < plan->sizes[c].n; i++, total++)
             there += sweep_has(s, plan->colls[c], plan->sizes[c].size[i]);

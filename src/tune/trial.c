@@ -21,12 +21,10 @@ enum stp_status stp_trial_environment(const char *path, const char *gpu,
                                       struct stp_error *err)
 {
     /* All processes have this policy and this GPU, and their launcher may have
-     * no store.  AUTO is NCCL alone, and so the policy is tried above no other
-     * tuner. */
+     * no store. */
     if (setenv("NCCL_TUNER_CONFIG_FILE", path, 1) == 0 &&
         setenv("STEPTUNE_GPU", gpu, 1) == 0 &&
         setenv("STEPTUNE_AGREE", "assume", 0) == 0 &&
-        setenv("STEPTUNE_CHAIN", "none", 1) == 0 &&
         unsetenv("NCCL_WORKLOAD_OVERLAP") == 0)
         return STP_OK;
     return stp_fail(err, STP_ERR_NOMEM, "cannot set the environment");
@@ -206,7 +204,7 @@ enum stp_status stp_trial_prove(const char *path,
                                 const struct stp_comparisons *comparisons,
                                 struct stp_error *err)
 {
-    char proof[STP_TRIAL_PATH];
+    char proof[STP_TRIAL_PATH], own[STP_AUTO_WORDS];
     int n = snprintf(proof, sizeof(proof), "%s" STP_POLICY_PROOF_TEXT, path);
     struct stp_file file;
     enum stp_status status;
@@ -217,9 +215,9 @@ enum stp_status stp_trial_prove(const char *path,
     status = stp_file_begin(proof, &file, err);
     if (status != STP_OK)
         return status;
-    fprintf(file.fp, "%s against NCCL's own choice\npolicy hash %s%s%s\n", path,
-            tried->policy_hash, tried->run[0] != '\0' ? ", run " : "",
-            tried->run);
+    fprintf(file.fp, "%s against %s\npolicy hash %s%s%s\n", path,
+            stp_auto_words(info->tuner, own), tried->policy_hash,
+            tried->run[0] != '\0' ? ", run " : "", tried->run);
     status = stp_trial_print(path, info, comparisons, true, file.fp, err);
     return stp_file_end(&file, status, err);
 }

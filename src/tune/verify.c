@@ -244,6 +244,7 @@ static enum stp_status verify_try_sizes(struct verify *v,
             struct stp_sweep_plan of_size = grid->plan;
             struct stp_arms arms = stp_trial_arms;
 
+            stp_arms_add_nccl(&arms, info->tuner);
             if (v->n_tries == 1)
                 status = verify_add_setups(v, coll, n_bytes, &arms, err);
             of_size.colls = &coll;

@@ -35,7 +35,7 @@ may src/plugin/online plugin/ agree/ core/ $abi
 may src/memory memory/ 'plugin/[a-z_]+.h"' core/
 may src/launch launch/ store/ core/
 may src/child child/ core/
-may src/device 'device/[a-z_0-9]+.h"' launch/ core/ $abi
+may src/device 'device/[a-z_0-9]+.h"' launch/ 'plugin/chain.h"' core/ $abi
 may src/device/cpu device/cpu/ 'device/[a-z_]+.h"' launch/ core/ $abi
 may src/device/cuda device/cuda/ 'device/[a-z_]+.h"' launch/ core/ $abi
 may src/device/mock device/mock/ 'device/[a-z_]+.h"' launch/ core/ $abi mock_nccl.h

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "device/arm_tuner.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/cuda_lt.h"
 #include "device/cuda/cuda_plugin.h"
@@ -268,7 +269,10 @@ static void cuda_fill_info(struct stp_cuda *d, const char *replaced)
              info->machine, info->nccl);
     /* Settings that also change NCCL's choice are named. */
     n = strlen(info->what);
-    if (replaced[0] != '\0')
+    stp_arm_tuner_describe(info);
+    if (info->tuner[0] != '\0')
+        n = strlen(info->what);
+    else if (replaced[0] != '\0')
         n += (size_t)snprintf(&info->what[n], sizeof(info->what) - n,
                               "; without NCCL_TUNER_PLUGIN=%s", replaced);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -303,7 +307,8 @@ cuda_connect_ranks(struct stp_cuda *d, const struct stp_device_options *options,
                                    .rank = d->world->rank * d->n_local + i,
                                    .number = i,
                                    .run = 1};
-    STP_THEN(status, stp_cuda_plugin_begin(options->plugin, replaced, err));
+    STP_THEN(status, stp_cuda_plugin_begin(options->plugin, d->nccl.version,
+                                           replaced, err));
     if (status == STP_OK && options->graphs_file != NULL &&
         setenv("NCCL_GRAPH_DUMP_FILE", options->graphs_file, 1) != 0)
         status = stp_nomem(err);

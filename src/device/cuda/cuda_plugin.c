@@ -32,6 +32,7 @@ struct plugin_comm {
     ncclDebugLogger_t log;
     ncclNvlDomainInfo_v5_t domains;
     ncclTunerConstants_v5_t constants;
+    void *arm;           /* the context of stp_arm_tuner */
     void *inner;         /* the context of the tuner under test */
     ncclResult_t result; /* of its init() */
     pthread_t thread;    /* that runs it anew */
@@ -84,6 +85,12 @@ static ncclResult_t plugin_adapt_ask(void *context, ncclFunc_t coll,
                          n_proto, n_channels);
 }
 
+static void *plugin_context(const struct plugin_comm *comm,
+                            const ncclTuner_v6_t *tuner)
+{
+    return tuner == &stp_arm_tuner ? comm->arm : comm->inner;
+}
+
 static ncclResult_t plugin_ask(void *context, ncclFunc_t coll, size_t n_bytes,
                                int n_pipe_ops, float **table, int n_algo,
                                int n_proto, int reg_buff, int *n_channels)
@@ -106,9 +113,9 @@ static ncclResult_t plugin_ask(void *context, ncclFunc_t coll, size_t n_bytes,
         pthread_mutex_unlock(&plugin.lock);
     }
     return tuner->getCollInfo != NULL
-               ? tuner->getCollInfo(comm->inner, coll, n_bytes, n_pipe_ops,
-                                    table, n_algo, n_proto, reg_buff,
-                                    n_channels)
+               ? tuner->getCollInfo(plugin_context(comm, tuner), coll, n_bytes,
+                                    n_pipe_ops, table, n_algo, n_proto,
+                                    reg_buff, n_channels)
                : ncclSuccess;
 }
 
@@ -151,6 +158,9 @@ static ncclResult_t plugin_init_v5(void **context, uint64_t comm_id,
         comm->constants = *constants;
     plugin_begin_comm(comm);
     result = comm->result;
+    if (result == ncclSuccess)
+        result = stp_arm_tuner.init(&comm->arm, comm_id, n_ranks, n_nodes, log,
+                                    domains, constants);
     if (result != ncclSuccess) {
         free(comm);
         return result;
@@ -187,8 +197,8 @@ static ncclResult_t plugin_ask_chunk(void *context, ncclFunc_t coll,
         atomic_load(&plugin.asks_inner) ? &plugin.inner : &stp_arm_tuner;
 
     return tuner->getChunkSize != NULL
-               ? tuner->getChunkSize(comm->inner, coll, n_bytes, algo, proto,
-                                     n_channels, chunk_bytes)
+               ? tuner->getChunkSize(plugin_context(comm, tuner), coll, n_bytes,
+                                     algo, proto, n_channels, chunk_bytes)
                : ncclSuccess;
 }
 
@@ -201,8 +211,10 @@ static ncclResult_t plugin_end_comm(const struct plugin_comm *comm)
 
 static ncclResult_t plugin_tuner_finalize(void *context)
 {
+    const struct plugin_comm *comm = context;
     struct plugin_comm **at = &plugin.comms;
-    const ncclResult_t result = plugin_end_comm(context);
+    const ncclResult_t inner = plugin_end_comm(comm);
+    const ncclResult_t result = stp_arm_tuner.finalize(comm->arm);
 
     pthread_mutex_lock(&plugin.lock);
     while (*at != context)
@@ -210,7 +222,7 @@ static ncclResult_t plugin_tuner_finalize(void *context)
     *at = (*at)->next;
     pthread_mutex_unlock(&plugin.lock);
     free(context);
-    return result;
+    return inner != ncclSuccess ? inner : result;
 }
 
 extern const ncclTuner_v3_t ncclTunerPlugin_v3;
@@ -408,7 +420,19 @@ static enum stp_status plugin_open_inner(const char *path,
     return STP_OK;
 }
 
-enum stp_status stp_cuda_plugin_begin(const char *inner, char replaced_ret[128],
+/* Finds the newest interface of tuners that a version of NCCL knows. */
+static int plugin_newest_tuner(int nccl)
+{
+    static const int since[] = {22100, 22200, 22400, 22800, 23000, 23206};
+    int newest = 1;
+
+    for (size_t i = 0; i < sizeof(since) / sizeof(since[0]); i++)
+        newest += nccl >= since[i];
+    return newest;
+}
+
+enum stp_status stp_cuda_plugin_begin(const char *inner, int nccl,
+                                      char replaced_ret[128],
                                       struct stp_error *err)
 {
     const char *before = getenv("NCCL_TUNER_PLUGIN");
@@ -421,6 +445,7 @@ enum stp_status stp_cuda_plugin_begin(const char *inner, char replaced_ret[128],
     if (before == NULL || strcmp(before, self.dli_fname) == 0)
         before = "";
     snprintf(replaced_ret, 128, "%s", before);
+    STP_TRY(stp_arm_tuner_begin(before, plugin_newest_tuner(nccl), err));
     if (setenv("NCCL_TUNER_PLUGIN", self.dli_fname, 1) != 0 ||
         setenv("NCCL_PROFILER_PLUGIN", self.dli_fname, 1) != 0)
         return stp_fail(err, STP_ERR_DEVICE, "cannot set NCCL_TUNER_PLUGIN");

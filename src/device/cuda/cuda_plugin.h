@@ -10,10 +10,11 @@
 
 #include "device/device.h"
 
-/* Has NCCL load us, and us the tuner 'plugin' (a path, or NULL) behind the
- * plugin arm.  Before NCCL's first communicator.  '*replaced_ret' is the
- * earlier value of NCCL_TUNER_PLUGIN, or "". */
-enum stp_status stp_cuda_plugin_begin(const char *plugin,
+/* Has NCCL, of the version that it has as a number, load us, and us the tuner
+ * 'plugin' (a path, or NULL) behind the plugin arm.  Before NCCL's first
+ * communicator.  '*replaced_ret' is the earlier value of NCCL_TUNER_PLUGIN, or
+ * "", whose tuner AUTO asks, unless it is ours. */
+enum stp_status stp_cuda_plugin_begin(const char *plugin, int nccl,
                                       char replaced_ret[128],
                                       struct stp_error *err);
 

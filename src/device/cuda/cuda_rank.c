@@ -426,7 +426,8 @@ static void cuda_listen(void *self)
 }
 
 /* Without a profiler: the choice that NCCL must have made by the table, as its
- * tuner left it: the cheapest arm that is not forced otherwise, if any. */
+ * tuner left it: the cheapest arm that is not forced otherwise, if any.  What a
+ * tuner of others chose is not known. */
 static void rank_deduce_run(const struct stp_arm *arm,
                             const struct stp_question *q,
                             struct stp_device_run *run)
@@ -456,7 +457,9 @@ static void cuda_heard(void *self, struct stp_device_run *run_ret,
     const struct stp_cuda_rank *r = self;
 
     stp_cuda_plugin_heard(run_ret, question_ret);
-    if (run_ret->algo < 0)
+    if (run_ret->algo < 0 && (r->cuda->info.tuner[0] == '\0' ||
+                              r->cuda->arm.kind == STP_ARM_FORCED ||
+                              r->cuda->arm.kind == STP_ARM_NCCL))
         rank_deduce_run(&r->cuda->arm, question_ret, run_ret);
 }
 

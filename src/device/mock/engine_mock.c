@@ -710,6 +710,7 @@ static void mock_fill_info(struct engine *e, bool measures)
              m->calibration[0] != '\0' ? ", calibrated to " : "",
              m->calibration,
              times[measures][mock_machine_has_timings(e->machine)]);
+    stp_arm_tuner_describe(info);
 }
 
 enum stp_status stp_mock_open(const char *machine_path, unsigned n_ranks,
@@ -746,6 +747,11 @@ enum stp_status stp_mock_open(const char *machine_path, unsigned n_ranks,
                               "%s: more than %d sizes of a collective in "
                               "timings.csv, or %d workloads in overlap.csv",
                               machine_path, MAX_SIZES, MAX_SETTINGS);
+    STP_THEN(status,
+             stp_arm_tuner_begin("none", /* as it is not this machine */
+                                 mock_release_newest_tuner(
+                                     mock_machine_get_info(e->machine)->nccl),
+                                 err));
     STP_THEN(status, mock_open_library(e, NULL, tuner, &e->own, err));
     if (options->plugin != NULL)
         STP_THEN(status,

@@ -46,6 +46,8 @@ void stp_measurements_write(const struct stp_dataset *data, const char *made_by,
         fprintf(fp, "# policy hash: %s\n", data->policy_hash);
     fprintf(fp, "# machine: %s\n# gpu: %s\n# nccl: %s\n# backend: %s\n",
             data->machine, data->gpu, data->nccl, data->backend);
+    if (data->tuner[0] != '\0')
+        fprintf(fp, "# tuner: %s\n", data->tuner);
     fprintf(fp, "%s\n", columns);
     for (size_t i = 0; i < data->n_rows; i++) {
         const struct stp_measurement_row row = {.m = data->rows[i]};
@@ -101,6 +103,7 @@ static void measurements_read_comment(void *user, const char *line, size_t len)
     stp_csv_value(line, len, "# gpu: ", d->gpu, sizeof(d->gpu));
     stp_csv_value(line, len, "# nccl: ", d->nccl, sizeof(d->nccl));
     stp_csv_value(line, len, "# backend: ", d->backend, sizeof(d->backend));
+    stp_csv_value(line, len, "# tuner: ", d->tuner, sizeof(d->tuner));
 }
 
 static const struct stp_csv_format format = {
@@ -149,6 +152,7 @@ enum stp_status stp_measurements_pool(struct stp_dataset *data,
 {
     size_t n_rows = data->n_rows;
     unsigned n_rounds = measurements_count_rounds(data, n_rows, NULL);
+    char own[2][STP_AUTO_WORDS];
 
     if (n_rows > 0 && (strcmp(data->gpu, more->gpu) != 0 ||
                        strcmp(data->nccl, more->nccl) != 0))
@@ -161,6 +165,11 @@ enum stp_status stp_measurements_pool(struct stp_dataset *data,
             err, STP_ERR_SYNTAX, 1, 0,
             "measured with backend %s, expected %s as in the file before",
             more->backend, data->backend);
+    if (n_rows > 0 && strcmp(data->tuner, more->tuner) != 0)
+        return stp_fail_at(err, STP_ERR_SYNTAX, 1, 0,
+                           "AUTO is %s, expected %s as in the file before",
+                           stp_auto_words(more->tuner, own[0]),
+                           stp_auto_words(data->tuner, own[1]));
     for (size_t i = 0; i < more->n_rows; i++) {
         /* counted once for all rows of a run, which follow each other */
         if (by_arm &&
@@ -184,6 +193,7 @@ enum stp_status stp_measurements_pool(struct stp_dataset *data,
     memcpy(data->gpu, more->gpu, sizeof(data->gpu));
     memcpy(data->nccl, more->nccl, sizeof(data->nccl));
     memcpy(data->backend, more->backend, sizeof(data->backend));
+    memcpy(data->tuner, more->tuner, sizeof(data->tuner));
     return STP_OK;
 }
 

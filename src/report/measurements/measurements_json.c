@@ -96,6 +96,7 @@ enum stp_status stp_measurements_read_json(const char *text, size_t len,
     json_read_name(root, "gpu", data->gpu, sizeof(data->gpu));
     json_read_name(root, "nccl", data->nccl, sizeof(data->nccl));
     json_read_name(root, "backend", data->backend, sizeof(data->backend));
+    json_read_name(root, "tuner", data->tuner, sizeof(data->tuner));
     cJSON_ArrayForEach(object, json_get(root, "measurements"))
     {
         if (status == STP_OK && json_read_row(object, &row, &reason) != STP_OK)

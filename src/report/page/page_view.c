@@ -117,7 +117,7 @@ static void view_row(const struct stp_page_row *r, struct stp_table *rows)
     bool single_pass = p->single_pass;
     cJSON *arms;
 
-    stp_put_verdict(p, r->policy, true, rows);
+    stp_put_verdict(p, r->policy, "", true, rows);
     stp_table_flag(rows, "changed", NULL, r->verdict != STP_VERDICT_SAME);
     stp_table_flag(rows, "faster", NULL, r->verdict == STP_VERDICT_FASTER);
     stp_table_flag(rows, "slower", NULL, r->verdict == STP_VERDICT_SLOWER);

@@ -110,17 +110,18 @@ enum stp_status stp_print_gains(const struct stp_device_info *info,
 {
     const struct stp_verdict_count count = stp_count_verdicts(verdicts);
     struct stp_policy *policy = NULL;
+    char own[STP_AUTO_WORDS];
     enum stp_status status = stp_policy_load_any(path, &policy, err);
 
     STP_THEN(status,
              gain_print_ranges(info, verdicts, policy, heading, fp, err));
     stp_policy_free(policy);
     if (status == STP_OK && count.n_slower > 0) {
-        fputs("Slower than NCCL's own choice:\n\n", fp);
+        fprintf(fp, "Slower than %s:\n\n", stp_auto_words(info->tuner, own));
         status =
             stp_print_verdicts(info, verdicts, STP_VERDICTS_SLOWER, fp, err);
     } else if (status == STP_OK) {
-        stp_print_verdict_count(verdicts, fp);
+        stp_print_verdict_count(info->tuner, verdicts, fp);
     }
     return status;
 }
@@ -190,7 +191,8 @@ static size_t gain_list_choices(const struct stp_memory_situation *s,
     return n;
 }
 
-enum stp_status stp_print_choices(const struct stp_memory_situations *stages,
+enum stp_status stp_print_choices(const char *tuner,
+                                  const struct stp_memory_situations *stages,
                                   size_t most, FILE *fp, struct stp_error *err)
 {
     static const char *const words[STP_N_POLICY_KINDS] = {"rule", "register",
@@ -198,17 +200,20 @@ enum stp_status stp_print_choices(const struct stp_memory_situations *stages,
     struct gain_choice choices[MOST_CHOICES];
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     size_t n = gain_list_choices(&stages->all[0], choices, 0);
+    struct stp_paragraph paragraph;
+    char own[STP_AUTO_WORDS];
 
     n = gain_list_choices(&stages->all[1], choices, n);
     if (n == 0) {
         stp_table_free(&t);
         return STP_OK;
     }
-    stp_print_paragraph(
-        "Which is fastest: a rule, which any job follows; staging, by "
-        "`steptune run --stage`; or registering, in an application that does "
-        "(gains over NCCL's own choice):",
-        fp);
+    fprintf(stp_paragraph_begin(&paragraph, fp),
+            "Which is fastest: a rule, which any job follows; staging, by "
+            "`steptune run --stage`; or registering, in an application that "
+            "does (gains over %s):",
+            stp_auto_words(tuner, own));
+    stp_paragraph_end(&paragraph);
     fputc('\n', fp);
     for (size_t i = 0; i < n; i++) {
         const struct gain_choice *c = &choices[i];

@@ -81,6 +81,7 @@ enum stp_status stp_print_memory_rules(const struct stp_memory_table *table,
 
 /* Prints where a rule, staging or registering is fastest, and what all three
  * gain there: the 'most' ranges of sizes that gain most; nothing if there are
- * none. */
-enum stp_status stp_print_choices(const struct stp_memory_situations *stages,
+ * none.  'tuner' is that which AUTO asks. */
+enum stp_status stp_print_choices(const char *tuner,
+                                  const struct stp_memory_situations *stages,
                                   size_t most, FILE *fp, struct stp_error *err);

@@ -34,7 +34,8 @@ enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
                                 FILE *fp, struct stp_error *err);
 /* A row a size: AUTO, and of the other arms the one with the largest gain; how
  * steady they were; then how many are faster than AUTO beyond doubt. */
-enum stp_status stp_print_sweep_best(const struct stp_comparisons *comparisons,
+enum stp_status stp_print_sweep_best(const char *tuner,
+                                     const struct stp_comparisons *comparisons,
                                      FILE *fp, struct stp_error *err);
 /* Every measurement; measurements_csv.h reads it back. */
 enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
@@ -66,11 +67,11 @@ enum stp_status stp_print_gains(const struct stp_device_info *info,
                                 const char *path, const char *heading, FILE *fp,
                                 struct stp_error *err);
 
-/* Adds a row: AUTO at a point, and the policy's arm (NULL: nothing is known of
- * it) with its gain and verdict. */
+/* Adds a row: AUTO at a point, with that tuner or "", and the policy's arm
+ * (NULL: nothing is known of it) with its gain and verdict. */
 void stp_put_verdict(const struct stp_point *point,
-                     const struct stp_comparison *arm, bool has_ranks,
-                     struct stp_table *table);
+                     const struct stp_comparison *arm, const char *tuner,
+                     bool has_ranks, struct stp_table *table);
 
 /* Adds an arm at a size: its name, time, gain and what NCCL ran. */
 void stp_put_arm(const struct stp_comparison *arm, uint64_t n_bytes,
@@ -106,8 +107,11 @@ struct stp_verdict_count
 stp_count_verdicts(const struct stp_comparisons *comparisons);
 
 /* Prints the count in a sentence; and a bound of the loss at any of all sizes,
- * in another, if there are intervals and none is slower. */
-void stp_print_verdict_count(const struct stp_comparisons *comparisons,
+ * in another, if there are intervals and none is slower.  'tuner' is that which
+ * AUTO asks,
+ * "" if none; then also what NCCL alone gains over AUTO. */
+void stp_print_verdict_count(const char *tuner,
+                             const struct stp_comparisons *comparisons,
                              FILE *fp);
 
 /* Where a policy that has rules changed nothing, says so. */

@@ -113,7 +113,8 @@ enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
     return stp_table_end(&t, fp, err);
 }
 
-enum stp_status stp_print_sweep_best(const struct stp_comparisons *comparisons,
+enum stp_status stp_print_sweep_best(const char *tuner,
+                                     const struct stp_comparisons *comparisons,
                                      FILE *out, struct stp_error *err)
 {
     const struct sweep_columns shown = sweep_columns_of(comparisons);
@@ -123,6 +124,7 @@ enum stp_status stp_print_sweep_best(const struct stp_comparisons *comparisons,
     size_t n_faster = 0; /* beyond doubt */
     size_t n = 0;
     struct stp_paragraph paragraph;
+    char own[STP_AUTO_WORDS];
     enum stp_status status;
     FILE *fp;
 
@@ -164,9 +166,8 @@ enum stp_status stp_print_sweep_best(const struct stp_comparisons *comparisons,
     fputc('\n', out);
     fp = stp_paragraph_begin(&paragraph, out);
     fprintf(fp,
-            "%zu of %zu sizes have an arm that is faster than NCCL's own "
-            "choice beyond doubt",
-            n_faster, n);
+            "%zu of %zu sizes have an arm that is faster than %s beyond doubt",
+            n_faster, n, stp_auto_words(tuner, own));
     if (most != NULL)
         fprintf(fp, ", by up to %.3fx (%s, %" PRIu64 " bytes)", gain,
                 stp_coll_name(most->coll), most->n_bytes);
@@ -199,6 +200,8 @@ enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
     stp_table_word(&t, "gpu", NULL, data->gpu);
     stp_table_word(&t, "nccl", NULL, data->nccl);
     stp_table_word(&t, "backend", NULL, data->backend);
+    if (data->tuner[0] != '\0')
+        stp_table_word(&t, "tuner", NULL, data->tuner);
     stp_table_rows(&t, "measurements");
     for (size_t i = 0; i < data->n_rows; i++) {
         /* Iterations have other work in them, and no bandwidth. */

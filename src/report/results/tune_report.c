@@ -151,7 +151,8 @@ static enum stp_status tune_report_write_setups(const struct stp_tune_report *r,
     if (status != STP_OK || r->choices == NULL)
         return status;
     fputc('\n', fp);
-    return stp_print_choices(r->choices, has_sizes ? SIZE_MAX : LINES, fp, err);
+    return stp_print_choices(r->info->tuner, r->choices,
+                             has_sizes ? SIZE_MAX : LINES, fp, err);
 }
 
 /* Names what is not sure, at most so many, and says what it might be worth; and
@@ -201,6 +202,7 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
 {
     const struct stp_regret regret =
         stp_policy_regret(report->sweep, report->derived);
+    char own[STP_AUTO_WORDS];
     struct stp_file file;
     enum stp_status status;
 
@@ -210,11 +212,15 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
         "Steptune: %s\n%s\nrun %s, policy hash %s\n\n"
         "Every size was run in interleaved rounds, %u collectives an arm "
         "and round; a round\ncounts with its median, an arm by the ratio to "
-        "NCCL's own choice (AUTO) of the same\nround.  A rule stands where "
+        "%s of the same\nround.  A rule stands where "
         "the 95 percent interval of its gain lies above %g percent, and goes "
         "on at\nneighbouring sizes where that of its arm lies above 0.\n\n",
         report->policy_path, report->info->what, report->run,
-        report->policy_hash, report->iters, report->min_gain * 100);
+        report->policy_hash, report->iters,
+        report->info->tuner[0] != '\0'
+            ? stp_auto_words(report->info->tuner, own)
+            : "NCCL's own choice (AUTO)",
+        report->min_gain * 100);
     if (report->same_bits != NULL)
         fprintf(file.fp, "%s\n\n", report->same_bits);
     fprintf(file.fp, "Rules\n\n");
@@ -254,6 +260,7 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *r,
         "iterations:";
     const struct stp_tune_overlap *o = r->overlap;
     struct stp_paragraph paragraph;
+    char own[STP_AUTO_WORDS];
     enum stp_status status;
 
     stp_print_paragraph(r->info->what, fp);
@@ -268,9 +275,9 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *r,
                   out);
         else
             fprintf(out,
-                    "no arm is faster than NCCL's own choice by %g percent or "
-                    "more beyond doubt.",
-                    r->min_gain * 100);
+                    "no arm is faster than %s by %g percent or more beyond "
+                    "doubt.",
+                    stp_auto_words(r->info->tuner, own), r->min_gain * 100);
         stp_paragraph_end(&paragraph);
         fputc('\n', fp);
     }

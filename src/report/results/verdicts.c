@@ -54,7 +54,7 @@ void stp_put_subject(const struct stp_point *p, struct stp_table *t)
 }
 
 void stp_put_verdict(const struct stp_point *p, const struct stp_comparison *c,
-                     bool has_ranks, struct stp_table *t)
+                     const char *tuner, bool has_ranks, struct stp_table *t)
 {
     const bool is_same =
         c == NULL || stp_verify_comparison(p, c) == STP_VERDICT_SAME;
@@ -76,7 +76,8 @@ void stp_put_verdict(const struct stp_point *p, const struct stp_comparison *c,
     stp_table_number(t, "auto_noise", NULL, p->noise, 6);
     stp_table_ran(t, "auto", "?<AUTO", p->auto_algo, p->auto_proto,
                   p->auto_channels);
-    stp_table_word(t, NULL, is_same ? "?<choice" : NULL, "NCCL's own");
+    stp_table_word(t, NULL, is_same ? "?<choice" : NULL,
+                   tuner[0] != '\0' ? "as AUTO" : "NCCL's own");
     stp_table_ran_kernel(t, "choice", is_same ? NULL : "?<choice",
                          c->ran_kernel, c->ran_algo, c->ran_proto,
                          c->ran_channels);
@@ -105,14 +106,14 @@ static void verdict_put_all(const struct stp_device_info *info,
     const bool has_ranks = stp_have_ranks(info, all);
 
     if (stp_table_headings(t))
-        stp_put_verdict(&no_point, &no_arm, has_ranks, t);
+        stp_put_verdict(&no_point, &no_arm, info->tuner, has_ranks, t);
     for (size_t i = 0; i < all->n_points; i++) {
         const struct stp_point *p = &all->points[i];
         const struct stp_comparison *c = stp_verify_arm(p);
 
         if (c != NULL && (shown == STP_VERDICTS_ALL ||
                           stp_verify_point(p) == STP_VERDICT_SLOWER))
-            stp_put_verdict(p, c, has_ranks, t);
+            stp_put_verdict(p, c, info->tuner, has_ranks, t);
     }
 }
 
@@ -153,10 +154,49 @@ stp_count_verdicts(const struct stp_comparisons *comparisons)
     return n;
 }
 
-void stp_print_verdict_count(const struct stp_comparisons *comparisons,
+/* Says how NCCL alone compares with AUTO, which asks a tuner. */
+static void verdict_print_nccl(const char *tuner, const char *own,
+                               const struct stp_comparisons *comparisons,
+                               FILE *out)
+{
+    static const struct stp_arm nccl = {.kind = STP_ARM_NCCL};
+    size_t n = 0, n_of[STP_VERDICT_EQUAL + 1] = {0};
+    struct stp_paragraph paragraph;
+    double sum = 0;
+    FILE *fp;
+
+    for (size_t i = 0; i < comparisons->n_points; i++) {
+        const struct stp_point *p = &comparisons->points[i];
+        const struct stp_comparison *c = stp_point_arm(p, &nccl);
+        enum stp_verdict verdict;
+
+        if (c == NULL)
+            continue;
+        verdict = stp_verify_comparison(p, c);
+        n++;
+        n_of[verdict]++;
+        sum += verdict == STP_VERDICT_SAME ? 0 : log(c->gain.gain);
+    }
+    if (n == 0)
+        return;
+    fp = stp_paragraph_begin(&paragraph, out);
+    fprintf(fp,
+            "NCCL alone, without %s's tuner, at %zu of these sizes: %zu "
+            "faster, %zu as %s, %zu unsure or equal, %zu slower; geometric "
+            "mean of all gains %.3f",
+            tuner, n, n_of[STP_VERDICT_FASTER], n_of[STP_VERDICT_SAME], own,
+            n_of[STP_VERDICT_UNSURE] + n_of[STP_VERDICT_EQUAL],
+            n_of[STP_VERDICT_SLOWER], exp(sum / (double)n));
+    stp_paragraph_end(&paragraph);
+}
+
+void stp_print_verdict_count(const char *tuner,
+                             const struct stp_comparisons *comparisons,
                              FILE *out)
 {
     const struct stp_verdict_count count = stp_count_verdicts(comparisons);
+    const char *own_choice = tuner[0] != '\0' ? "AUTO's" : "NCCL's own";
+    char own[STP_AUTO_WORDS];
     const struct stp_point *wide;
     size_t n_wide;
     const double least = stp_verify_least_gain(comparisons, &wide, &n_wide);
@@ -173,9 +213,9 @@ void stp_print_verdict_count(const struct stp_comparisons *comparisons,
                 count.n_sizes, count.n_sizes == 1 ? "" : "s");
     else
         fprintf(fp, "%zu size%s", n, n == 1 ? "" : "s");
-    fprintf(fp,
-            ": %zu faster, %zu as NCCL's own choice, %zu unsure, %zu slower",
-            count.n_faster, count.n_same, count.n_unsure, count.n_slower);
+    fprintf(fp, ": %zu faster, %zu as %s, %zu unsure, %zu slower",
+            count.n_faster, count.n_same, stp_auto_words(tuner, own),
+            count.n_unsure, count.n_slower);
     if (count.n_equal > 0)
         fprintf(fp, ", %zu equal", count.n_equal);
     if (count.n_by_model > 0)
@@ -189,6 +229,7 @@ void stp_print_verdict_count(const struct stp_comparisons *comparisons,
                 stp_source_name(stp_verify_arm(best)->source));
     }
     stp_paragraph_end(&paragraph);
+    verdict_print_nccl(tuner, own, comparisons, out);
 
     /* Each verdict is of one size; this bounds the loss at any of them. */
     n_sure = n - count.n_same - count.n_by_model - n_wide;
@@ -196,12 +237,11 @@ void stp_print_verdict_count(const struct stp_comparisons *comparisons,
         return;
     fp = stp_paragraph_begin(&paragraph, out);
     if (n_sure > 0 && least >= 1)
-        fputs("Every choice that is not NCCL's own is faster", fp);
+        fprintf(fp, "Every choice that is not %s is faster", own_choice);
     else if (n_sure > 0)
         fprintf(fp,
-                "No choice that is not NCCL's own is slower by more than %.1f "
-                "percent",
-                (1 - least) * 100);
+                "No choice that is not %s is slower by more than %.1f percent",
+                own_choice, (1 - least) * 100);
     if (n_sure > 0)
         fputs(", with 95 percent confidence in all of them together.", fp);
     if (n_wide > 0) {
@@ -243,7 +283,7 @@ enum stp_status stp_print_verdicts(const struct stp_device_info *info,
     verdict_put_all(info, comparisons, shown, &t);
     status = stp_table_end(&t, fp, err);
     fputc('\n', fp);
-    stp_print_verdict_count(comparisons, fp);
+    stp_print_verdict_count(info->tuner, comparisons, fp);
     return status;
 }
 

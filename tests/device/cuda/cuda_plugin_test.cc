@@ -10,6 +10,7 @@
 #include "support/temporary_folder.h"
 
 extern "C" {
+#include "device/arm_tuner.h"
 #include "device/cuda/cuda_plugin.h"
 extern const ncclTuner_v5_t ncclTunerPlugin_v5;
 }
@@ -52,6 +53,7 @@ class CudaPlugin : public testing::Test
         for (void *context : contexts_) {
             float cost[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
             int n_channels = 0, algo = -1;
+            float least = 100;
             for (auto &row : cost)
                 std::fill(std::begin(row), std::end(row), 100.f);
             EXPECT_EQ(ncclSuccess,
@@ -61,7 +63,10 @@ class CudaPlugin : public testing::Test
                           NCCL_NUM_PROTOCOLS, 0, &n_channels));
             for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
                 for (float us : cost[a])
-                    algo = us < 100 ? a : algo;
+                    if (us >= 0 && us < least) {
+                        least = us;
+                        algo = a;
+                    }
             algos.push_back(algo);
         }
         return algos;
@@ -95,7 +100,7 @@ TEST_F(CudaPlugin, HasTheTunerUnderTestStartOverInAllCommunicators)
     setenv("NCCL_TUNER_CONFIG_FILE", folder_.Path("policy.conf").c_str(), 1);
     setenv("STEPTUNE_AGREE", "assume", 1);
     WritePolicy("tree,simple");
-    ASSERT_EQ(STP_OK, stp_cuda_plugin_begin(STP_PLUGIN, replaced, &err))
+    ASSERT_EQ(STP_OK, stp_cuda_plugin_begin(STP_PLUGIN, 22809, replaced, &err))
         << err.text;
     for (uint64_t id : {7, 8, 9})
         Connect(id);
@@ -112,6 +117,29 @@ TEST_F(CudaPlugin, HasTheTunerUnderTestStartOverInAllCommunicators)
 
     End();
     EXPECT_EQ(STP_OK, stp_cuda_plugin_reload(&err)); // of none
+}
+
+// A job has the tuner whose place ours takes: AUTO is with it, arms are forced
+// on its table, and the arm of NCCL alone does not ask it.
+TEST_F(CudaPlugin, AsksTheTunerThatItDisplaced)
+{
+    const stp_arm own{STP_ARM_AUTO, 0, 0, 0, 0, {}};
+    const stp_arm nccl{STP_ARM_NCCL, 0, 0, 0, 0, {}};
+    const stp_arm tree{STP_ARM_FORCED, NCCL_ALGO_TREE, NCCL_PROTO_LL, 0, 0, {}};
+    char replaced[128];
+    stp_device_info info{};
+    stp_error err{};
+    setenv("NCCL_TUNER_PLUGIN", STP_BELOW, 1);
+    ASSERT_EQ(STP_OK, stp_cuda_plugin_begin(nullptr, 22809, replaced, &err));
+    EXPECT_STREQ(STP_BELOW, getenv("STEPTUNE_CHAIN"));
+    Connect(7);
+    stp_arm_tuner_describe(&info);
+    EXPECT_STREQ("below", info.tuner);
+    EXPECT_NE(std::vector<int>(kRanks, -1), Ask(own));
+    EXPECT_EQ(std::vector<int>(kRanks, -1), Ask(nccl));
+    EXPECT_EQ(std::vector<int>(kRanks, NCCL_ALGO_TREE), Ask(tree));
+    End();
+    unsetenv("STEPTUNE_CHAIN");
 }
 
 } // namespace

@@ -57,26 +57,19 @@ TEST_F(ArmTuner, AsksForAChunkWhereNcclAsksForOne)
     EXPECT_EQ(0u, Ask("2.28.9", 5, "ring/simple/chunk=128K").chunk_bytes);
 }
 
-TEST_F(ArmTuner, AsksForAChunkOfNcclsOwnChoiceToo)
-{
-    const mock_outcome own = Ask("2.30.7", 6, "auto");
-    const mock_outcome chunked = Ask("2.30.7", 6, "auto/chunk=64K");
-
-    EXPECT_EQ(own.algo, chunked.algo);
-    EXPECT_EQ(own.proto, chunked.proto);
-    EXPECT_EQ(own.n_channels, chunked.n_channels);
-    EXPECT_EQ(64u << 10, chunked.chunk_bytes);
-}
-
 // A setup is the communicator's and its buffers', and no tuner's.
-TEST_F(ArmTuner, LeavesSetupsAlone)
+TEST_F(ArmTuner, LeavesNcclsOwnChoiceToItsArms)
 {
     const mock_outcome own = Ask("2.30.7", 6, "auto");
-    const mock_outcome setup = Ask("2.30.7", 6, "sym/ctas=8");
 
-    EXPECT_EQ(own.algo, setup.algo);
-    EXPECT_EQ(own.proto, setup.proto);
-    EXPECT_EQ(0u, setup.chunk_bytes);
+    for (const auto &[name, chunk_bytes] :
+         {std::pair{"auto/chunk=64K", 64u << 10}, {"sym/ctas=8", 0u}}) {
+        const mock_outcome ran = Ask("2.30.7", 6, name);
+        EXPECT_EQ(own.algo, ran.algo);
+        EXPECT_EQ(own.proto, ran.proto);
+        EXPECT_EQ(own.n_channels, ran.n_channels);
+        EXPECT_EQ(chunk_bytes, ran.chunk_bytes);
+    }
 }
 
 // Each pair that NCCL has not ruled out for a call runs under its arm, alone
