@@ -293,7 +293,10 @@ static const char *job_explain(const struct job_result *r)
     if (r->last.n == 0)
         return "the job made no collective on a communicator whose ranks can "
                "learn: NCCL_DEBUG=WARN says why";
-    return "the job ended before anything was compared: let it run longer";
+    return "the job made too few collectives for anything to be compared: let "
+           "it run longer. If it replays CUDA graphs, for which NCCL asks a "
+           "tuner once, `steptune compare --policy none,FILE -- COMMAND` "
+           "measures a policy between runs";
 }
 
 static void job_print_end(const struct job_run *run, FILE *fp)
