@@ -6,20 +6,9 @@
 
 #include "agree/schedules.h"
 #include "agree/storm_jobs.h"
-#include "support/storm.h"
 
 namespace
 {
-
-storms::Outcome RunSchedule(uint64_t seed)
-{
-    const schedules::Outcome schedule = schedules::RunRandom(seed);
-    storms::Outcome outcome{schedule.fault};
-
-    outcome.Mark(schedule.is_frozen, "came to be frozen");
-    outcome.Mark(schedule.has_dead, "had dead ranks");
-    return outcome;
-}
 
 bool RunJobs(const char *what, storm::Kind kind, uint64_t n, uint64_t from)
 {
@@ -29,12 +18,7 @@ bool RunJobs(const char *what, storm::Kind kind, uint64_t n, uint64_t from)
 
     return storms::RunAll(what, n, from, [&](uint64_t seed) {
         const bool kills = (seed - from) % 2 == 1 && seed + 1 < from + n;
-        const storm::Outcome job =
-            storm::Run(storm::RandomJob(seed, comm_id, kind, kills));
-        storms::Outcome outcome{job.fault};
-        outcome.Mark(job.is_frozen, "came to be frozen");
-        outcome.Mark(kills, "had dead ranks");
-        return outcome;
+        return storm::Run(storm::RandomJob(seed, comm_id, kind, kills));
     });
 }
 
@@ -46,7 +30,8 @@ int main(int argc, char **argv)
     const uint64_t n = storms::Argument(argc, argv, 2, 10000) / 3;
     const uint64_t seed = storms::Argument(argc, argv, 3, 1);
 
-    return storms::RunAll("schedules", n_schedules, seed, RunSchedule) &&
+    return storms::RunAll("schedules", n_schedules, seed,
+                          schedules::RunRandom) &&
                    RunJobs("jobs of threads", storm::Kind::kThreads, n, seed) &&
                    RunJobs("jobs of processes", storm::Kind::kProcesses, n,
                            seed) &&

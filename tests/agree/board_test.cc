@@ -87,10 +87,10 @@ TEST(Boards, TellTheSameInTwentyThousandRandomOrders)
     size_t n_dead = 0;
 
     for (uint64_t seed = 0; seed < 20000; seed++) {
-        const schedules::Outcome outcome = schedules::RunRandom(seed);
-        ASSERT_EQ("", outcome.fault) << "seed " << seed;
-        n_frozen += outcome.is_frozen;
-        n_dead += outcome.has_dead;
+        const storms::Outcome outcome = schedules::RunRandom(seed);
+        ASSERT_EQ("", outcome.wrong) << "seed " << seed;
+        for (const std::string &mark : outcome.marks)
+            (mark == "had dead ranks" ? n_dead : n_frozen)++;
     }
 
     // They are worth running.

@@ -271,4 +271,23 @@ int RunStorm(size_t n_bytes, uint64_t n_jobs, uint64_t from,
     return is_fine ? 0 : 1;
 }
 
+// A storm of the jobs, and of the size, that the command line names.
+inline int Main(int argc, char **argv, uint32_t most_hosts, uint32_t most_ranks,
+                uint64_t n_jobs, int (*storm)(uint64_t n_jobs, uint64_t from))
+{
+    if (argc == 5)
+        size = {uint32_t(atoi(argv[3])), uint32_t(atoi(argv[4]))};
+    if (argc > 5 || argc == 4 || size.n_hosts < 2 ||
+        size.n_hosts > most_hosts || size.n_own < 1 ||
+        size.n_own > most_ranks) {
+        fprintf(stderr,
+                "usage: %s [JOBS [SEED [HOSTS RANKS]]]\n"
+                "HOSTS: 2 to %u; RANKS: of each, 1 to %u\n",
+                argv[0], most_hosts, most_ranks);
+        return 2;
+    }
+    return storm(storms::Argument(argc, argv, 1, n_jobs),
+                 storms::Argument(argc, argv, 2, 1));
+}
+
 } // namespace hosts_network

@@ -28,7 +28,7 @@ namespace
 
 using namespace hosts_network;
 
-constexpr uint32_t kMaxHosts = 64, kMaxRanks = 512;
+constexpr uint32_t kMaxHosts = 64, kMaxRanks = 8; // of a host
 constexpr uint32_t kTimeoutMs = 300;
 constexpr uint64_t kPrintJobs = 1000; // from one report to the next
 
@@ -164,16 +164,5 @@ int Storm(uint64_t n_jobs, uint64_t from)
 
 int main(int argc, char **argv)
 {
-    if (argc == 5) {
-        size.n_hosts = static_cast<uint32_t>(atoi(argv[3]));
-        size.n_own = static_cast<uint32_t>(atoi(argv[4]));
-    }
-    if (argc > 5 || argc == 4 || size.n_hosts < 2 || size.n_hosts > kMaxHosts ||
-        size.n_own < 1 || size.n_hosts * size.n_own > kMaxRanks) {
-        fprintf(stderr, "usage: hosts_storm [JOBS [SEED [HOSTS RANKS]]]\n"
-                        "HOSTS: 2 to 64; RANKS: of each, 512 together\n");
-        return 2;
-    }
-    return Storm(storms::Argument(argc, argv, 1, 100000),
-                 storms::Argument(argc, argv, 2, 1));
+    return Main(argc, argv, kMaxHosts, kMaxRanks, 100000, Storm);
 }

@@ -13,6 +13,8 @@ extern "C" {
 #include "core/rng.h"
 }
 
+#include "support/storm.h"
+
 namespace schedules
 {
 
@@ -247,13 +249,6 @@ class Random
     uint64_t counter_ = 0;
 };
 
-struct Outcome {
-    std::string fault; // empty: none
-    uint32_t n_ranks;
-    bool is_frozen;
-    bool has_dead;
-};
-
 inline Shape RandomShape(Random *random)
 {
     Shape shape;
@@ -282,7 +277,7 @@ inline size_t Pick(const Ranks &ranks, const std::vector<uint32_t> &going,
 
 // One schedule: actors make a few accesses in a row, or very many, while all
 // others stand still; in one of four, ranks die within a step.
-inline Outcome RunRandom(uint64_t seed)
+inline storms::Outcome RunRandom(uint64_t seed)
 {
     Random random(seed);
     const Shape shape = RandomShape(&random);
@@ -308,7 +303,10 @@ inline Outcome RunRandom(uint64_t seed)
             going.erase(going.begin() + static_cast<std::ptrdiff_t>(at));
     }
     ranks.CompareProposals();
-    return {ranks.fault(), shape.n_ranks, ranks.is_frozen(), has_dead};
+    storms::Outcome outcome{ranks.fault()};
+    outcome.Mark(ranks.is_frozen(), "came to be frozen");
+    outcome.Mark(has_dead, "had dead ranks");
+    return outcome;
 }
 
 } // namespace schedules

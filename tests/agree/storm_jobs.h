@@ -17,11 +17,13 @@ extern "C" {
 #include "agree/agreement.h"
 }
 
-#include "agree/schedules.h"
 #include "agree/fork.h"
+#include "agree/schedules.h"
 
 namespace storm
 {
+
+using std::to_string;
 
 constexpr uint32_t kMaxRanks = 64;
 constexpr uint32_t kMaxEpochs = 400;
@@ -49,12 +51,6 @@ struct JobReport {
     std::atomic<uint32_t> n_failed; // to join
     std::atomic<uint32_t> is_dead;  // somebody
     RankReport ranks[kMaxRanks];
-};
-
-struct Outcome {
-    std::string fault; // empty: none
-    bool is_frozen;
-    bool is_complete;
 };
 
 inline void Stall(schedules::Random *random)
@@ -152,14 +148,9 @@ inline std::string RunProcesses(const Job &job, JobReport *said)
         int status = 0;
         waitpid(pid, &status, 0);
         if (status != 0)
-            fault = "a process ends with wait status " + std::to_string(status);
+            fault = "a process ends with wait status " + to_string(status);
     }
     return fault;
-}
-
-inline std::string Number(uint32_t n)
-{
-    return std::to_string(n);
 }
 
 // Merges the proposals that ranks read by epoch, up to the last that any rank
@@ -173,9 +164,9 @@ inline std::string Merge(const Job &job, const JobReport &said,
             if (e == told->size())
                 told->push_back(rank.told[e]);
             if ((*told)[e] != rank.told[e])
-                return "rank " + Number(r) + " reads " + Number(rank.told[e]) +
-                       " for epoch " + Number(e + 1) + ", another " +
-                       Number((*told)[e]);
+                return "rank " + to_string(r) + " reads " +
+                       to_string(rank.told[e]) + " for epoch " +
+                       to_string(e + 1) + ", another " + to_string((*told)[e]);
         }
     }
     return "";
@@ -190,17 +181,17 @@ inline std::string CompareProposals(const Job &job, const JobReport &said,
 
     for (size_t e = 0; e < told.size(); e++) {
         if (e > 0 && told[e - 1] == kFrozen && told[e] != kFrozen)
-            return "something is decided after epoch " + std::to_string(e) +
+            return "something is decided after epoch " + to_string(e) +
                    ", which is frozen";
         if (told[e] != 0 && told[e] != kFrozen && told[e] != ++n_taken)
-            return "proposal " + Number(told[e]) + " is taken as proposal " +
-                   Number(n_taken);
+            return "proposal " + to_string(told[e]) + " is taken as proposal " +
+                   to_string(n_taken);
     }
     for (uint32_t r = 0; r < job.n_ranks; r++)
         n_put += said.ranks[r].n_put;
     // The observer may be killed between proposing and saying so.
     if (n_taken > n_put + job.kills || (!job.kills && n_taken + 1 < n_put))
-        return Number(n_taken) + " of " + Number(n_put) +
+        return to_string(n_taken) + " of " + to_string(n_put) +
                " proposals are taken";
     return "";
 }
@@ -210,32 +201,33 @@ inline std::string CompareRanks(const Job &job, const JobReport &said)
     const uint32_t complete = said.ranks[0].was_complete;
 
     if (said.n_failed != 0)
-        return Number(said.n_failed) + " ranks cannot join";
+        return to_string(said.n_failed) + " ranks cannot join";
     for (uint32_t r = 0; r < job.n_ranks && !job.kills; r++)
         if (!complete || said.ranks[r].n_told != job.n_epochs)
-            return "rank " + Number(r) + " did not come to its end";
+            return "rank " + to_string(r) + " did not come to its end";
     return "";
 }
 
-inline Outcome Run(const Job &job)
+inline storms::Outcome Run(const Job &job)
 {
     void *memory = mmap(nullptr, sizeof(JobReport), PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
-        return {"no memory", false, false};
+        return {"no memory"};
     JobReport *said = new (memory) JobReport();
     std::vector<uint32_t> told;
+    storms::Outcome outcome{RunProcesses(job, said)};
 
-    std::string fault = RunProcesses(job, said);
-    if (fault.empty())
-        fault = Merge(job, *said, &told);
-    if (fault.empty())
-        fault = CompareProposals(job, *said, told);
-    if (fault.empty())
-        fault = CompareRanks(job, *said);
-    const bool is_complete = said->n_joined == job.n_ranks;
+    if (outcome.wrong.empty())
+        outcome.wrong = Merge(job, *said, &told);
+    if (outcome.wrong.empty())
+        outcome.wrong = CompareProposals(job, *said, told);
+    if (outcome.wrong.empty())
+        outcome.wrong = CompareRanks(job, *said);
     munmap(memory, sizeof(JobReport));
-    return {fault, !told.empty() && told.back() == kFrozen, is_complete};
+    outcome.Mark(!told.empty() && told.back() == kFrozen, "came to be frozen");
+    outcome.Mark(job.kills, "had dead ranks");
+    return outcome;
 }
 
 enum class Kind { kThreads, kProcesses, kMixed };
