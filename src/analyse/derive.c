@@ -118,7 +118,12 @@ static bool derive_is_faster(const struct stp_point *p,
     if (!stp_arm_is_of(&c->arm, terms->kind))
         return false;
     if (terms->kind == STP_POLICY_OF_ARMS)
-        return !stp_ran_as_auto(p, c);
+        return !stp_ran_as_auto(p, c) &&
+               (p->coll != ncclFuncAllReduce ||
+                p->auto_proto != NCCL_PROTO_LL ||
+                c->ran_proto == NCCL_PROTO_LL ||
+                p->work.mode != STP_MODE_ALONE ||
+                c->gain.low >= 1 + STP_DERIVE_OVER_LL);
     if (terms->kind == STP_POLICY_OF_STAGE &&
         (c->ran_kernel[0] == '\0' ||
          !derive_bears_compute(p, &c->arm, terms->beside) ||

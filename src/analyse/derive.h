@@ -49,6 +49,14 @@ enum { STP_DERIVE_PASSES = 3 };
  * more than back to back, against plain ones that took none (of 1 to 8 MiB). */
 #define STP_DERIVE_GRAPH_US 11
 
+/* The least gain back to back of another protocol over all-reduces of LL, which
+ * wait for one another's flags there and not between GEMMs: those of 2 MiB on
+ * 4 x H100, NCCL 2.28.9, take 31.2 us by ring/ll and 29.5 by ring/ll128 in a
+ * graph, but 26.8 and 28.5 in one of a model.  By such a rule (1.034x, on 4 x
+ * H200 1.049x) a tensor-parallel step was 0.962 and 0.975 times as fast; by one
+ * of 1.3x, on 2 x H200, 1.1. */
+#define STP_DERIVE_OVER_LL 0.12
+
 struct stp_derive_terms {
     double min_gain;   /* >= 0; 0.02 is 2 percent */
     bool trust_passes; /* single passes decide, too, of STP_DERIVE_PASSES or

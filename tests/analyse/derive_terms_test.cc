@@ -124,7 +124,7 @@ TEST(DeriveTerms, ReachesUpToWhereNcclRunsTheArmItself)
         {24, 1, {"4: 101-1599 tree/ll/24"}},
         {8, 1, {"4: 201-800 tree/ll/8"}},
         {0,
-         1.1,
+         1.13,
          {"4: 100-200 ring/ll128", "4: 201-800 tree/ll",
           "4: 801-1600 ring/ll128"}},
     };
@@ -157,6 +157,31 @@ TEST(DeriveTerms, NcclsOwnChoiceByAnotherNameIsNoGain)
     for (size_t i = 3; i < 6; i++)
         d.data.rows[i].ran_channels = 8;
     EXPECT_THAT(Rules(d, kPlain), ElementsAre("4: 100-100 ring/simple"));
+}
+
+TEST(DeriveTerms, AskMoreOverAllReducesOfLlUnlessByLl)
+{
+    const struct {
+        int coll;
+        stp_arm arm;
+        double gain;
+        size_t n_rules;
+    } cases[] = {{ncclFuncAllReduce, kRingLl128, 1.10, 0},
+                 {ncclFuncAllReduce, kRingLl128, 1.15, 1},
+                 {ncclFuncAllReduce, kTreeLl, 1.10, 1},
+                 {ncclFuncAllGather, kRingLl128, 1.10, 1}};
+
+    for (const auto &c : cases) {
+        const double us = 100 / c.gain;
+        Data d;
+        d.Add(1 << 20, kAuto, {100, 100, 100}, STP_SOURCE_MEASURED, c.coll);
+        for (size_t i = 0; i < d.data.n_rows; i++)
+            d.data.rows[i].ran_proto = NCCL_PROTO_LL;
+        d.Add(1 << 20, c.arm, {us, us, us}, STP_SOURCE_MEASURED, c.coll);
+
+        EXPECT_EQ(c.n_rules, Rules(d, kPlain).size())
+            << c.coll << " " << c.gain;
+    }
 }
 
 TEST(DeriveTerms, DecidesByTimesThatLeaveNoDoubt)
