@@ -229,7 +229,7 @@ STP_PATTERN double stp_pattern_rounding_input(const struct stp_pattern *p,
     first = (pair - 1) % p->ranks;
     second = (first + 1 + (pair - 1) / p->ranks) % p->ranks;
     if (rank != first && rank != second)
-        return ldexp(1, -mantissa);
+        return ldexp(1.0, -mantissa);
     /* Half a unit in its last place is more than all small numbers, as far as
      * types of eight bits go. */
     for (unsigned all = 1; all < p->ranks && all < 64; all *= 2)
