@@ -43,18 +43,18 @@ enum { STP_DERIVE_PASSES = 3 };
 /* The least gain of a rule, unless the user says otherwise. */
 #define STP_DERIVE_MIN_GAIN 0.02
 
-/* Microseconds that a staged collective of a CUDA graph must save back to back.
- * Between other kernels of a graph as many are lost again: of a Llama's 24
- * all-reduces among 2,000 nodes on 4 x H100, NCCL 2.28.9, each took 6.4 to 10.1
- * more than back to back, against plain ones that took none (of 1 to 8 MiB). */
+/* Microseconds that a staged collective of a CUDA graph must save back to back,
+ * as between other kernels it saves less: each of a Llama's 24 all-reduces of
+ * 1, 2, 4 and 8 MiB, among 2,000 nodes of a graph on 4 x H100 with NCCL 2.28.9,
+ * saved 6.4 to 10.1 less than back to back. */
 #define STP_DERIVE_GRAPH_US 11
 
-/* The least gain back to back of another protocol over all-reduces of LL, which
- * wait for one another's flags there and not between GEMMs: those of 2 MiB on
- * 4 x H100, NCCL 2.28.9, take 31.2 us by ring/ll and 29.5 by ring/ll128 in a
- * graph, but 26.8 and 28.5 in one of a model.  By such a rule (1.034x, on 4 x
- * H200 1.049x) a tensor-parallel step was 0.962 and 0.975 times as fast; by one
- * of 1.3x, on 2 x H200, 1.1. */
+/* The least gain back to back of another protocol over all-reduces of LL.  Such
+ * rules of 1.034x (4 x H100, 2 MiB) and 1.049x (4 x H200) made a
+ * tensor-parallel step in a CUDA graph 0.962 and 0.975 times as fast, one
+ * of 1.3x (2 x H200) 1.1 times.  Why is not known: with the gap before it,
+ * ring/ll took 31.2 us back to back and 29.4 between a model's kernels,
+ * ring/ll128 29.5 and 31.0. */
 #define STP_DERIVE_OVER_LL 0.12
 
 struct stp_derive_terms {

@@ -215,4 +215,16 @@ TEST_F(DeriveText, PutsRowsTogetherThatALogCameBetween)
     EXPECT_EQ(0, data_.rows[1].n_wrong);
     EXPECT_THAT(Runs(), ElementsAre("ring/ll 0"));
 }
+
+TEST_F(DeriveText, FilesOfAnArmAreItsRounds)
+{
+    const std::string text = HEAD + Row(1024);
+
+    for (const char *arm : {"auto", "auto", "ring/ll128", "auto", "ring/ll128"})
+        ASSERT_EQ(STP_OK, Add(text, arm)) << err_.text;
+
+    EXPECT_THAT(Runs(), ElementsAre("auto 0", "auto 1", "ring/ll128 0",
+                                    "auto 2", "ring/ll128 1"));
+}
+
 } // namespace

@@ -327,4 +327,13 @@ TEST(Table, HasHeadingsWithoutRowsAndCutsLongCells)
         Written([&](FILE *fp) { return stp_table_end(&t, fp, nullptr); }));
 }
 
+TEST(Table, IsMarkdown)
+{
+    EXPECT_THAT(
+        Print(STP_TABLE_MARKDOWN),
+        testing::StartsWith("| name | us | is | gain | 95% interval | ran |\n"
+                            "|---|--:|---|--:|--:|---|\n"
+                            "| long name | 10.25 | yes |"));
+}
+
 } // namespace

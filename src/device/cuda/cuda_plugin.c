@@ -136,6 +136,13 @@ static void *plugin_begin_comm(void *user)
     return NULL;
 }
 
+static ncclResult_t plugin_end_comm(const struct plugin_comm *comm)
+{
+    return plugin.inner.finalize != NULL && comm->result == ncclSuccess
+               ? plugin.inner.finalize(comm->inner)
+               : ncclSuccess;
+}
+
 static ncclResult_t plugin_init_v5(void **context, uint64_t comm_id,
                                    size_t n_ranks, size_t n_nodes,
                                    ncclDebugLogger_t log,
@@ -158,9 +165,12 @@ static ncclResult_t plugin_init_v5(void **context, uint64_t comm_id,
         comm->constants = *constants;
     plugin_begin_comm(comm);
     result = comm->result;
-    if (result == ncclSuccess)
+    if (result == ncclSuccess) {
         result = stp_arm_tuner.init(&comm->arm, comm_id, n_ranks, n_nodes, log,
                                     domains, constants);
+        if (result != ncclSuccess)
+            plugin_end_comm(comm);
+    }
     if (result != ncclSuccess) {
         free(comm);
         return result;
@@ -199,13 +209,6 @@ static ncclResult_t plugin_ask_chunk(void *context, ncclFunc_t coll,
     return tuner->getChunkSize != NULL
                ? tuner->getChunkSize(plugin_context(comm, tuner), coll, n_bytes,
                                      algo, proto, n_channels, chunk_bytes)
-               : ncclSuccess;
-}
-
-static ncclResult_t plugin_end_comm(const struct plugin_comm *comm)
-{
-    return plugin.inner.finalize != NULL && comm->result == ncclSuccess
-               ? plugin.inner.finalize(comm->inner)
                : ncclSuccess;
 }
 

@@ -142,4 +142,19 @@ TEST_F(CudaPlugin, AsksTheTunerThatItDisplaced)
     unsetenv("STEPTUNE_CHAIN");
 }
 
+// AddressSanitizer sees what of the tuner under test is left.
+TEST_F(CudaPlugin, LeavesNothingOfACommunicatorWhoseLowerTunerFails)
+{
+    void *context = nullptr;
+    char replaced[128];
+    stp_error err{};
+    setenv("STEPTUNE_CHAIN", STP_FAILS, 1);
+    ASSERT_EQ(STP_OK, stp_cuda_plugin_begin(STP_BELOW, 22809, replaced, &err))
+        << err.text;
+    EXPECT_NE(ncclSuccess, ncclTunerPlugin_v5.init(&context, 9, kRanks, 1, Log,
+                                                   nullptr, nullptr));
+    EXPECT_EQ(nullptr, context);
+    unsetenv("STEPTUNE_CHAIN");
+}
+
 } // namespace

@@ -284,4 +284,34 @@ TEST_F(Plots, GnuplotTakesTheScripts)
     EXPECT_TRUE(fs::is_empty(dir_)) << "all are ours";
 }
 
+TEST_F(Plots, LongTimesAreInMilliseconds)
+{
+    Iterations its;
+    its.Setting(STP_MODE_OVERLAP, 8 * kMib);
+    its.Arm("auto", {{4000, 2000}, {8000, 6000}});
+
+    Draw(its);
+
+    const std::string s = Read("iteration_times_ecdf.svg");
+    EXPECT_EQ("'Iteration time (ms)'", Setting(s, "xlabel"));
+    EXPECT_THAT(Legend(s), ElementsAre("auto, 5 ms"));
+}
+
+TEST_F(Plots, GainsThatAreFarApartHaveALogarithmicAxis)
+{
+    if (!HasGnuplot())
+        GTEST_SKIP() << "no gnuplot here";
+    Iterations its;
+    Gains(its, kMib, {0.25, 0.01, 9, 10}, {1, 0, INFINITY, 0});
+    Gains(its, 2 * kMib, {1, 0.99, 1.01, 10}, {1, 0, INFINITY, 0});
+
+    Draw(its);
+
+    std::string s = Read("gain_vs_size.svg");
+    EXPECT_EQ(" 0.181818 1.375\n", Printed(s, {"GPVAL_Y_MIN", "GPVAL_Y_MAX"}))
+        << "and what is unsure does not stretch it";
+    EXPECT_EQ("'Gain, with its 95% interval'", Setting(s, "ylabel"));
+    EXPECT_EQ("0", Setting(s, "has_alone"));
+}
+
 } // namespace

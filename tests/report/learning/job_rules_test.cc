@@ -235,4 +235,18 @@ TEST_F(JobFiles, TellTheNextRunWhatIsKnown)
     stp_evidence_free(&read);
 }
 
+TEST_F(JobFiles, NameNoGpuThatIsNotKnownOrCannotBeWritten)
+{
+    Rules r("", Wins(kRing, 1.1, 6));
+
+    for (const char *gpu : {(const char *)nullptr, "a,b", "a#b"}) {
+        const stp_job_origin origin = {"job", gpu, false};
+
+        ASSERT_EQ(STP_OK, stp_job_rules_save(&r.rules, &origin,
+                                             Path("p.conf").c_str(), &err_));
+        EXPECT_THAT(Read("p.conf"), AllOf(HasSubstr("ring,ll128,24,1,4\n"),
+                                          Not(HasSubstr("gpu"))));
+    }
+}
+
 } // namespace

@@ -258,4 +258,13 @@ TEST(Learning, SaysWhereTheLearnedPolicyIs)
                 HasSubstr(": nothing was learned.\n"));
 }
 
+TEST(Learning, NamesThePolicyThatStaysWhereNothingIsFaster)
+{
+    const Learning own(Reward(1, kOwn, 40) + Settled(9, kOwn));
+
+    EXPECT_THAT(Table(own, nullptr, "/etc/base.conf"),
+                HasSubstr(" as in base.conf - settled\n"));
+    EXPECT_THAT(Table(own), HasSubstr(" NCCL's own - settled\n"));
+}
+
 } // namespace

@@ -322,4 +322,21 @@ TEST_F(Measured, JsonThatMeansNothingIsRefusedWithItsKey)
     }
 }
 
+TEST_F(Measured, ATimeThatNoClockCanTellComesBackToo)
+{
+    ASSERT_EQ(STP_OK, ReadCsv("collective,bytes,round,algorithm,protocol,"
+                              "nNodes,nRanks,median_us,min_us\n"
+                              "allreduce,64,0,tree,ll,1,8,0.000999,7.25e-10\n"))
+        << err_.text;
+    const std::string csv = Csv(data_);
+    const std::string json = Json(data_);
+    EXPECT_THAT(csv, HasSubstr(",0.000999,0.000999,,,7.25e-10,tree,"));
+
+    ASSERT_EQ(STP_OK, ReadJson(json)) << err_.text << json;
+    EXPECT_EQ(csv, Csv(data_));
+    stp_dataset_free(&data_);
+    ASSERT_EQ(STP_OK, ReadCsv(csv)) << err_.text;
+    EXPECT_EQ(csv, Csv(data_));
+}
+
 } // namespace

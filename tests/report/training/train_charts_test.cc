@@ -355,4 +355,31 @@ TEST(TrainCharts, TitlesSayWhatWasNotMeasured)
     EXPECT_THAT(Charts(runs).Script("train_throughput"),
                 HasSubstr("(partly recorded or modelled, not measured)'"));
 }
+
+// Pixels left of a panel, of which the title of the axis takes 20.
+TEST(TrainCharts, LossHasRoomForItsNumbersBesideTheTitleOfTheAxis)
+{
+    if (!charts::HasGnuplot())
+        GTEST_SKIP() << "no gnuplot here";
+    const struct {
+        double first, last;
+        const char *left_margin;
+    } cases[] = {{2.5, 2.0, " 80\n"},
+                 {2.302776, 2.302761, " 88\n"},
+                 {12.302776, 12.302761, " 96.5\n"},
+                 {2.5, 2.5, " 80\n"},
+                 {0, 0, " 80\n"}};
+
+    for (const auto &c : cases) {
+        Runs runs;
+        stp_train_run &run = runs.Add({"single", "base", "fp32", 1}, {1, 1});
+        run.losses[0] = c.first;
+        run.losses[1] = c.last;
+        EXPECT_THAT(
+            charts::Printed(Charts(runs).Script("train_loss"), {"left_margin"}),
+            testing::EndsWith(c.left_margin)) // after any warning
+            << c.first;
+    }
+}
+
 } // namespace
