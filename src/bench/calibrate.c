@@ -114,7 +114,8 @@ enum stp_status stp_time_layer(const struct stp_layer *layer, unsigned stream,
             least = calibrate_run(&t, N_PROBED); /* a host may pause: twice */
         t.n_ahead = least < launched_share * us ? us / ahead_us : 0;
     }
-    us = calibrate_run(&t, n);
+    if (n == 1 || t.n_ahead > 0 || !info.is_live)
+        us = calibrate_run(&t, n);
     if (t.status == STP_OK)
         *us_ret = us;
     return t.status;

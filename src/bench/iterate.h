@@ -53,7 +53,7 @@ struct stp_iterate_plan {
                        drift */
 };
 
-enum { STP_ITERATE_MIN = 5 };
+enum { STP_ITERATE_MIN = 3 };
 
 /* Measured iterations: rows of times, 'iters' samples a row. */
 struct stp_iterations {

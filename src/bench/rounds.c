@@ -230,7 +230,8 @@ static bool rounds_stop_lanes(struct stp_rounds *r)
             continue;
         g = rounds_get_gain(r, i);
         if (r->n_until == r->terms.few)
-            lane->is_stopped |= !is_policy && g.n_pairs > 1 && g.high < 1;
+            lane->is_stopped |=
+                !is_policy && g.n_pairs > 1 && g.high < 1 + r->terms.min_gain;
         if (r->n_until == r->rounds)
             lane->is_stopped |=
                 !rounds_is_unsure(&g, is_policy, r->terms.min_gain);

@@ -38,9 +38,9 @@
 
 /* For devices of unlimited rounds; others run those planned. */
 struct stp_rounds_terms {
-    /* An arm with so many rounds stops if its whole interval shows it slower
-     * than AUTO, and a plugin that ran as AUTO, with nothing else to measure,
-     * after the first.  One of whose rounds fewer than two prove to be
+    /* An arm with so many rounds stops if its whole interval lies below the
+     * gain of a rule, and a plugin that ran as AUTO, with nothing else to
+     * measure, after the first.  One of whose rounds fewer than two prove to be
      * undisturbed resumes.  0: all arms have all rounds. */
     unsigned few;
     /* An arm that is unsure after the rounds planned has so many, in one go:

@@ -74,7 +74,7 @@ static const struct stp_option iterate_table[] = {
              "arm's collectives, so that a plugin learns from them"},
     {"iters", 'n', "N", stp_option_count, AT(iters), .min = 1,
      .help = "Timed iterations per arm and round (default: up to 20, as many "
-             "as take 20 ms but at least 5; recorded machines: 20)"},
+             "as take 20 ms but at least 3; recorded machines: 20)"},
     {"warmup_iters", 'w', "N", stp_option_count, AT(warmup), .value = "3",
      .help = "Untimed iterations before the timed ones"},
     {"rounds", 0, "N", stp_option_count, AT(rounds), .min = 1,

@@ -10,7 +10,7 @@
 enum {
     MiB = 1 << 20,
     LIVE_ROUNDS = 5,
-    FEW_ROUNDS = 3,   /* that show an arm slower beyond doubt */
+    FEW_ROUNDS = 3,   /* that show an arm is no rule beyond doubt */
     MOST_ROUNDS = 12, /* of an arm that is unsure */
     WARMUP = 3,
     MAX_COLLS = 2,
@@ -44,7 +44,7 @@ static const struct settings_mode {
 static const double near_alone = 1.1;
 
 /* Enough for a turn whose arm has several rounds. */
-static const double turn_us = 10e3;
+static const double turn_us = 8e3;
 
 static const struct settings_mode *settings_find_mode(int mode, int coll)
 {

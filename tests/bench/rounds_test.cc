@@ -24,6 +24,7 @@ using measured::kAutoAgain;
 using measured::kPlugin;
 using measured::kRingLl128;
 using measured::kSym;
+using measured::kSymWide;
 using measured::kTreeLl;
 
 // Runs the rounds of one setting.
@@ -224,14 +225,15 @@ TEST_F(Rounds, AreEachRecordedOneOnce)
 
 // ---- arms ----
 
-TEST_F(Rounds, StopArmsThatAreSlowerAndGoOnWithThoseThatAreUnsure)
+TEST_F(Rounds, StopArmsThatAreNoRuleAndGoOnWithThoseThatAreUnsure)
 {
-    const std::vector<stp_arm> arms = {kAuto, kRingLl128, kTreeLl, kSym};
-    const double own[] = {100, 130, 70, 90};
+    const std::vector<stp_arm> arms = {kAuto, kRingLl128, kTreeLl, kSym,
+                                       kSymWide};
+    const double own[] = {100, 130, 70, 90, 99};
     terms_ = {3, 12, 0.02, false};
 
-    // one is slower beyond doubt, one faster, and one promises more than the
-    // spread of its own rounds lets it keep
+    // one is slower beyond doubt, one faster, one promises more than the spread
+    // of its own rounds lets it keep, and one is faster by less than a rule
     Run(5, arms, [&](size_t arm, unsigned round) {
         return own[arm] *
                (arm == 3 ? 1 + 0.07 * (round % 3) : 1 + 0.001 * (round % 2));
@@ -240,6 +242,7 @@ TEST_F(Rounds, StopArmsThatAreSlowerAndGoOnWithThoseThatAreUnsure)
     EXPECT_EQ(3u, Times(kRingLl128).size());
     EXPECT_EQ(5u, Times(kTreeLl).size());
     EXPECT_EQ(12u, Times(kSym).size());
+    EXPECT_EQ(3u, Times(kSymWide).size());
     EXPECT_EQ(12u, Times(kAuto).size());
 }
 
