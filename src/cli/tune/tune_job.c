@@ -294,9 +294,7 @@ static const char *job_explain(const struct job_result *r)
         return "the job made no collective on a communicator whose ranks can "
                "learn: NCCL_DEBUG=WARN says why";
     return "the job made too few collectives for anything to be compared: let "
-           "it run longer. If it replays CUDA graphs, for which NCCL asks a "
-           "tuner once, `steptune compare --policy none,FILE -- COMMAND` "
-           "measures a policy between runs";
+           "it run longer";
 }
 
 static void job_print_end(const struct job_run *run, FILE *fp)

@@ -250,7 +250,7 @@ static void online_observe(struct stp_backend *b)
     if (why != NULL && online_logs_first(b, STOPPED))
         LOG(b, NCCL_LOG_WARN,
             "nothing more is learned: %s; what was found stays", why);
-    if (b->profile != NULL && stp_profile_take_graph(b->profile) &&
+    if (b->profile != NULL && stp_profile_take_graph() &&
         online_logs_first(b, GRAPHS)) {
         LOG(b, NCCL_LOG_INFO,
             "collectives are captured into CUDA graphs, for which NCCL asks "

@@ -30,11 +30,13 @@ void stp_profile_attach(struct stp_profile *profile,
                         struct stp_observer *observer, bool has_clock);
 
 /* Whether the next collectives are to be timed: NCCL's profiler is on for the
- * process while any communicator wants it, and else costs nothing. */
+ * process while any communicator wants it.  Else NCCL tells only of groups, on
+ * the host, until one is captured into a CUDA graph or there were 65536. */
 void stp_profile_want(struct stp_profile *profile, bool is_wanted);
 
-/* Whether a collective was captured into a CUDA graph; once. */
-bool stp_profile_take_graph(struct stp_profile *profile);
+/* Whether collectives of the process were captured into a CUDA graph; once.
+ * NCCL names one communicator of a group, whose rank may be another. */
+bool stp_profile_take_graph(void);
 
 /* Collectives on which no tuner decides, among those that NCCL reported while
  * times were wanted. */

@@ -27,6 +27,9 @@ enum {
     /* Events of phases of v7 are left out: in the kernels on which a tuner
      * decides they do not tell waiting from moving. */
     EVENTS = NCCL_PROFILE_COLL | NCCL_PROFILE_KERNEL_CH | NCCL_PROFILE_CE_COLL,
+    /* Groups in which a learner looks for a capture between the times that it
+     * asks for: an event of the host that costs nothing on the GPU. */
+    WATCHED_GROUPS = 1 << 16,
 };
 
 /* The kind of a handle, in its lowest bits; the others are a pointer or a
@@ -63,7 +66,6 @@ struct stp_profile {
     bool is_recorded;          /* stp_recorder_open() */
     _Atomic bool needs_record; /* the trace has room */
     _Atomic bool is_wanted;
-    _Atomic bool saw_graph;
     _Atomic uint64_t n_symmetric; /* of stp_profile_others() */
     _Atomic uint64_t n_copied;
     pthread_mutex_t lock;                       /* of the members below */
@@ -78,14 +80,17 @@ struct stp_profile {
 static struct {
     struct stp_process_lock lock;
     int *mask;
-    int n_wants;                 /* communicators that need times */
+    int n_wants;    /* communicators that need times */
+    int n_learners; /* profiles with an observer */
+    _Atomic bool saw_graph;
+    _Atomic unsigned n_groups;   /* that were looked at for a capture */
     struct stp_profile *waiting; /* profiles that no tuner took yet */
 } process;
 
 static void profile_lock(void)
 {
     if (stp_process_lock(&process.lock)) {
-        process.n_wants = 0;
+        process.n_wants = process.n_learners = 0;
         process.waiting = NULL;
     }
 }
@@ -161,24 +166,40 @@ void stp_profile_release(struct stp_profile *profile)
     free(profile);
 }
 
-void stp_profile_attach(struct stp_profile *profile,
-                        struct stp_observer *observer, bool has_clock)
-{
-    pthread_mutex_lock(&profile->lock);
-    profile->has_clock = has_clock;
-    if (profile->flights == NULL && observer != NULL)
-        profile->flights = calloc(N_FLIGHTS, sizeof(*profile->flights));
-    profile->observer = profile->flights != NULL ? observer : NULL;
-    pthread_mutex_unlock(&profile->lock);
-}
-
 /* Sets NCCL's activation mask, which NCCL reads in any thread. Under the
  * lock. */
 static void profile_set_mask(void)
 {
+    const bool watches =
+        process.n_learners > 0 && process.n_groups < WATCHED_GROUPS;
+
     if (process.mask != NULL)
-        __atomic_store_n(process.mask, process.n_wants > 0 ? EVENTS : 0,
+        __atomic_store_n(process.mask,
+                         process.n_wants > 0 ? EVENTS
+                         : watches           ? NCCL_PROFILE_GROUP_API
+                                             : 0,
                          __ATOMIC_RELAXED);
+}
+
+void stp_profile_attach(struct stp_profile *profile,
+                        struct stp_observer *observer, bool has_clock)
+{
+    int change;
+
+    pthread_mutex_lock(&profile->lock);
+    change = -(profile->observer != NULL);
+    profile->has_clock = has_clock;
+    if (profile->flights == NULL && observer != NULL)
+        profile->flights = calloc(N_FLIGHTS, sizeof(*profile->flights));
+    profile->observer = profile->flights != NULL ? observer : NULL;
+    change += profile->observer != NULL;
+    pthread_mutex_unlock(&profile->lock);
+    profile_lock();
+    if (process.n_learners == 0)
+        process.n_groups = 0;
+    process.n_learners += change;
+    profile_set_mask();
+    profile_unlock();
 }
 
 /* Sets one of the reasons for which a profile needs times. */
@@ -203,9 +224,9 @@ int stp_profile_rank(const struct stp_profile *profile)
     return profile->rank;
 }
 
-bool stp_profile_take_graph(struct stp_profile *profile)
+bool stp_profile_take_graph(void)
 {
-    return atomic_exchange(&profile->saw_graph, false);
+    return atomic_exchange(&process.saw_graph, false);
 }
 
 struct stp_profile_others stp_profile_others(struct stp_profile *profile)
@@ -267,17 +288,32 @@ static bool profile_read_launch(const struct stp_profile *p,
 
 enum { CALL_GRAPH_BITS = 1, CALL_TYPE_BITS = 5 };
 
+/* A group that is captured is the last one that is looked at. */
+static void profile_start_group(bool is_captured)
+{
+    const unsigned step = is_captured ? WATCHED_GROUPS : 1;
+
+    if (is_captured)
+        atomic_store(&process.saw_graph, true);
+    if (atomic_load_explicit(&process.n_groups, memory_order_relaxed) >=
+            WATCHED_GROUPS ||
+        atomic_fetch_add(&process.n_groups, step) + step < WATCHED_GROUPS)
+        return;
+    profile_lock();
+    profile_set_mask();
+    profile_unlock();
+}
+
 /* Packs into a call's handle the facts that its launches lack: its group, its
  * type plus 1, as launches of some functions count bytes, and whether a graph
  * captures it. */
-static void *profile_start_call(struct stp_profile *p,
-                                const ncclProfilerEvent_t *event)
+static void *profile_start_call(const ncclProfilerEvent_t *event)
 {
     const uint64_t group = handle_number(event->parentObj, HANDLE_GROUP);
     const int type = profile_type(event->collApi.datatype);
 
     if (event->collApi.graphCaptured)
-        atomic_store(&p->saw_graph, true);
+        atomic_store(&process.saw_graph, true);
     if (!stp_recorder_wants())
         return NULL;
     return handle_make(HANDLE_CALL,
@@ -397,6 +433,7 @@ static ncclResult_t profile_start(struct stp_profile *p, void **handle,
         *handle = handle_make(HANDLE_GROUP, 0); /* of NCCL 2.27 */
         break;
     case NCCL_PROFILE_GROUP_API:
+        profile_start_group(event->groupApi.graphCaptured);
         /* A group is numbered for its calls, whichever of its communicators is
          * told of it. */
         if (stp_recorder_wants())
@@ -405,7 +442,7 @@ static ncclResult_t profile_start(struct stp_profile *p, void **handle,
                                                     : 0);
         break;
     case NCCL_PROFILE_COLL_API:
-        *handle = profile_start_call(p, event);
+        *handle = profile_start_call(event);
         break;
     case NCCL_PROFILE_COLL:
         *handle = profile_start_collective(p, event);

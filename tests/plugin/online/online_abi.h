@@ -66,6 +66,12 @@ class OnlineAbi : public OnlinePlugin
         OnlinePlugin::TearDown();
     }
 
+    // Whether NCCL is to time collectives, and not only to tell of groups.
+    bool WantsTimes() const
+    {
+        return (mask_ & NCCL_PROFILE_KERNEL_CH) != 0;
+    }
+
     struct Rank {
         void *profiler = nullptr;
         void *tuner = nullptr;
@@ -155,7 +161,7 @@ class OnlineAbi : public OnlinePlugin
     Pair AskAll(const std::vector<Rank> &ranks, size_t n_bytes,
                 ncclFunc_t coll = ncclFuncAllReduce)
     {
-        is_timed_ = mask_ != 0;
+        is_timed_ = WantsTimes();
         Pair pair = Ask(ranks[0], n_bytes, coll);
         for (size_t r = 1; r < ranks.size(); r++)
             EXPECT_EQ(pair, Ask(ranks[r], n_bytes, coll));

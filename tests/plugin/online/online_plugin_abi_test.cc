@@ -48,8 +48,8 @@ TEST_F(OnlineAbi, WantsTimesOnlyWhileThereIsSomethingToFindOut)
     Counted count;
 
     for (int i = 0; i < 3000; i++) {
-        count.n_since = mask_ != 0 ? 0 : count.n_since + 1;
-        count.n_timed += mask_ != 0;
+        count.n_since = WantsTimes() ? 0 : count.n_since + 1;
+        count.n_timed += WantsTimes();
         Call(ranks, 1 << 20);
     }
     EXPECT_LT(256, count.n_timed) << "samples, by which windows are chosen";
@@ -57,9 +57,9 @@ TEST_F(OnlineAbi, WantsTimesOnlyWhileThereIsSomethingToFindOut)
     EXPECT_LT(1000, count.n_since) << "all has settled";
     EXPECT_LE(4u, CheckTimes(Blocks()));
 
-    for (int i = 0; i < 10000 && mask_ == 0; i++)
+    for (int i = 0; i < 10000 && !WantsTimes(); i++)
         Call(ranks, 8 << 20); // messages that are new
-    EXPECT_NE(0, mask_);
+    EXPECT_TRUE(WantsTimes());
     Finalize(ranks);
     EXPECT_EQ(0, mask_);
 }
@@ -73,9 +73,9 @@ TEST_F(OnlineAbi, WantsTimesUntilNoCommunicatorDoes)
         Call(a, 1 << 20);
         Call(b, 1 << 20);
     }
-    EXPECT_NE(0, mask_);
+    EXPECT_TRUE(WantsTimes());
     Finalize(a);
-    EXPECT_NE(0, mask_);
+    EXPECT_TRUE(WantsTimes());
     Finalize(b);
     EXPECT_EQ(0, mask_);
 }
@@ -86,10 +86,47 @@ TEST_F(OnlineAbi, WantsNoTimesWhereARankIsMissing)
 
     AskAll(ranks, 1 << 20);
     for (int i = 0; i < 1000; i++) {
-        ASSERT_EQ(0, mask_);
+        ASSERT_FALSE(WantsTimes());
         AskAll(ranks, 1 << 20);
     }
     Finalize(ranks);
+}
+
+// A job may capture its collectives while nothing is timed.
+TEST_F(OnlineAbi, LooksAtGroupsForACaptureWhileItWantsNoTimes)
+{
+    struct {
+        const char *name;
+        int n_groups;
+        bool is_captured; // the last of them
+    } const cases[] = {
+        {"the first is captured", 1, true},
+        {"a later one is captured", 1000, true},
+        {"none is captured", 1 << 16, false},
+    };
+
+    Set("STEPTUNE_OBJECTIVE", "file");
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        fs::remove(Journal());
+        std::vector<Rank> ranks = Init(2);
+        for (int i = 1; i <= c.n_groups; i++) {
+            ASSERT_EQ(NCCL_PROFILE_GROUP_API, mask_) << i;
+            ncclProfilerEvent_t what{};
+            void *event = nullptr;
+            what.type.v5 = NCCL_PROFILE_GROUP_API;
+            what.groupApi.groupDepth = 1;
+            what.groupApi.graphCaptured = c.is_captured && i == c.n_groups;
+            profiler_->startEvent(ranks[0].profiler, &event, &what);
+            EXPECT_EQ(nullptr, event) << "of whose end NCCL is to tell";
+        }
+        EXPECT_EQ(0, mask_);
+        AskAll(ranks, 1 << 20);
+        EXPECT_EQ(0, mask_);
+        Finalize(ranks);
+        EXPECT_EQ(c.is_captured ? 1u : 0u,
+                  Count(LinesOf(Journal()), ",graphs,"));
+    }
 }
 
 // ---- whose times they are ----
@@ -191,7 +228,7 @@ TEST_F(OnlineAbi, FollowsALaunchByAKernelThatIsTheNextOfItsFunction)
         {"by one channel", 102, 1, "LL", true},
     };
     Call(ranks, 1 << 20);
-    while (mask_ == 0)
+    while (!WantsTimes())
         Call(ranks, 1 << 20);
 
     for (const auto &c : cases) {
@@ -237,7 +274,7 @@ TEST_F(OnlineAbi, CallsOfAGroupAreTimedAlthoughTheyAreAskedAboutAtOnce)
     size_t n_blocks = 0;
 
     for (int i = 0; i < 2000; i++) {
-        const bool is_on = mask_ != 0; // when the group is made
+        const bool is_on = WantsTimes(); // when the group is made
         std::vector<Pair> pairs;
         std::vector<Events> events;
         for (size_t k = 0; k < 5; k++)

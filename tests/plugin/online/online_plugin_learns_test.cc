@@ -327,16 +327,22 @@ TEST_F(OnlineLearns, WithoutReadableEvidenceItLearnsAndSaysSo)
 
 // ---- CUDA graphs ----
 
+// Also by a learner that asks for no times of the GPU, or no more.
 TEST_F(OnlineLearns, CapturesAreSaidOnce)
 {
-    Set("STEPTUNE_OBJECTIVE", "gpu");
-    Set("STEPTUNE_JOURNAL", Journal());
-    options_.captured = true;
+    for (const char *objective : {"gpu", "file"}) {
+        SCOPED_TRACE(objective);
+        Set("STEPTUNE_OBJECTIVE", objective);
+        Set("STEPTUNE_JOURNAL", Journal());
+        options_.captured = true;
+        infos_.clear();
+        fs::remove(Journal());
 
-    Play(200, StartOnline("2.28", STP_PLUGIN));
+        Play(200, StartOnline("2.28", STP_PLUGIN));
 
-    EXPECT_EQ(1u, Count(infos_, "captured into CUDA graphs"));
-    EXPECT_EQ(1u, Count(LinesOf(Journal()), ",graphs,"));
+        EXPECT_EQ(1u, Count(infos_, "captured into CUDA graphs"));
+        EXPECT_EQ(1u, Count(LinesOf(Journal()), ",graphs,"));
+    }
 }
 
 // ---- repeating ----
