@@ -33,6 +33,7 @@ struct stp_job_run {
     unsigned calls;  /* collectives of a step; 0: not known */
     double loss;     /* the last one that the job printed; NAN: none */
     bool is_limited; /* a time limit ended it */
+    double start_s;  /* before its first communicator; 0: not known */
 };
 
 /* The arm that runs at a place of a round, which has two for each arm. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "analyse/jobs/steps.h"
@@ -49,6 +50,11 @@ static bool attempt_goes_on(void *user)
            (world->size == 1 || world->ops->alive(world->self, &a->s->lost));
 }
 
+static double attempt_seconds(const struct timespec *t)
+{
+    return (double)t->tv_sec + (double)t->tv_nsec / 1e9;
+}
+
 static enum stp_status attempt_start(struct attempt *a, struct stp_error *err)
 {
     struct stp_compare_session *s = a->s;
@@ -78,6 +84,9 @@ static enum stp_status attempt_start(struct attempt *a, struct stp_error *err)
         .goes_on = attempt_goes_on,
         .user = a,
     };
+    struct timespec begin;
+    struct stat st;
+    enum stp_status status;
 
     memcpy(variables, a->arm->variables, job.n_variables * sizeof(*variables));
     for (size_t i = 0; i < N_OWN; i++)
@@ -85,7 +94,14 @@ static enum stp_status attempt_start(struct attempt *a, struct stp_error *err)
             variables[job.n_variables++] = own[i].variable;
     unlink(a->trace);
     mkdir(a->ledger, 0700);
-    return stp_job_run(&job, &a->end, err);
+    clock_gettime(CLOCK_REALTIME, &begin);
+    status = stp_job_run(&job, &a->end, err);
+    /* the folder changed last when the first communicator made the trace */
+    if (access(a->trace, F_OK) == 0 && stat(s->temporary, &st) == 0)
+        s->run.start_s = fmin(
+            fmax(attempt_seconds(&st.st_mtim) - attempt_seconds(&begin), 0),
+            a->end.wall_s);
+    return status;
 }
 
 static int attempt_complain(const struct attempt *a, const char *why)

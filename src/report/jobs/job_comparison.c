@@ -6,6 +6,8 @@
 #include "report/table.h"
 #include "report/words.h"
 
+enum { TOLD_START_S = 2 }; /* a shorter one is not said */
+
 /* How times are printed. */
 static const struct {
     const char *word; /* in JSON */
@@ -143,6 +145,28 @@ static enum stp_status comparison_print_table(const struct comparison *c,
     return stp_table_end(&t, fp, err);
 }
 
+/* Says how long runs take before they communicate, of those where that is
+ * known. */
+static void comparison_print_start(const struct comparison *c, FILE *fp)
+{
+    double start_s = 0, wall_s = 0;
+    size_t n = 0;
+
+    for (size_t i = 0; i < c->runs->n; i++)
+        if (c->runs->runs[i].start_s > 0) {
+            start_s += c->runs->runs[i].start_s;
+            wall_s += c->runs->runs[i].wall_s;
+            n++;
+        }
+    if (start_s < TOLD_START_S * (double)n || n == 0)
+        return;
+    fprintf(fp,
+            "A run takes %.0f s, of which %.0f pass before its first "
+            "communicator (imports and the like)%s.\n",
+            wall_s / (double)n, start_s / (double)n,
+            c->measure == STP_JOB_WALL ? ", in which no arm differs" : "");
+}
+
 enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
                                          bool is_json, FILE *fp,
                                          struct stp_error *err)
@@ -214,6 +238,6 @@ enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
         fprintf(fp, "; the first %d percent of each run are left out",
                 STP_WARM_UP_PERCENT);
     fprintf(fp, ".\n");
-
+    comparison_print_start(&c, fp);
     return STP_OK;
 }

@@ -36,6 +36,7 @@ static const struct stp_csv_column columns[] = {
     {"loss", "nothing or a number", .required = true, .read = runs_read_loss},
     {"limited", "0 or 1", .required = true, .kind = STP_CSV_FLAG,
      INTO(is_limited)},
+    {"start_s", "seconds from 0", .kind = STP_CSV_FROM_0, INTO(start_s)},
 };
 // clang-format on
 
@@ -111,7 +112,8 @@ enum stp_status stp_job_runs_save(const char *path,
             runs->command, runs->step_time);
     for (unsigned i = 0; i < runs->n_arms; i++)
         fprintf(file.fp, "# arm %u: %s\n", i, runs->labels[i]);
-    fprintf(file.fp, "round,place,arm,wall_s,step,steps,calls,loss,limited\n");
+    fprintf(file.fp,
+            "round,place,arm,wall_s,step,steps,calls,loss,limited,start_s\n");
     for (size_t i = 0; i < runs->n; i++) {
         const struct stp_job_run *run = &runs->runs[i];
 
@@ -119,7 +121,7 @@ enum stp_status stp_job_runs_save(const char *path,
                 run->arm, run->wall_s, run->step, run->steps, run->calls);
         if (!isnan(run->loss))
             fprintf(file.fp, "%.17g", run->loss);
-        fprintf(file.fp, ",%d\n", run->is_limited);
+        fprintf(file.fp, ",%d,%.3f\n", run->is_limited, run->start_s);
     }
 
     return stp_file_end(&file, STP_OK, err);
