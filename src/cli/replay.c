@@ -221,6 +221,11 @@ static int replay_load_and_run(void *user)
 
 /* ---- --contract ---- */
 
+static void contract_tell(const char *check, double s)
+{
+    stp_complain("'%s' has run for %.0f s", check, s);
+}
+
 static int contract_run(const struct replay_options *o)
 {
     char machine[STP_CLI_PATH];
@@ -234,7 +239,9 @@ static int contract_run(const struct replay_options *o)
                                            .n_seeds = o->n_seeds,
                                            .seed = o->seed,
                                            .only = o->check,
-                                           .time_limit_s = o->time_limit_s};
+                                           .time_limit_s = o->time_limit_s,
+                                           .tell = contract_tell,
+                                           .tell_s = 5};
     struct stp_contract contract;
     struct stp_error err;
     enum stp_status status;

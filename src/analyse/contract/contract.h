@@ -42,6 +42,10 @@ struct stp_contract_options {
     uint64_t seed;            /* of random sizes */
     const char *only;         /* NULL, or the name of the one check to run */
     unsigned time_limit_s;    /* for each check, >= 1 */
+    /* called while checks run, with the name of the one that has run longest
+     * and for how long, and at most each 'tell_s' seconds; NULL: nothing is */
+    void (*tell)(const char *check, double s);
+    double tell_s;
 };
 
 struct stp_contract {

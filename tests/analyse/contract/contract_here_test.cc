@@ -193,7 +193,9 @@ TEST_P(FaultInOnePlace, IsFound)
         .n_seeds = 4,
         .seed = 77,
         .only = kind.check,
-        .time_limit_s = 100};
+        .time_limit_s = 100,
+        .tell = nullptr,
+        .tell_s = 0};
     stp_error err{};
     const stp_contract_check *found = nullptr;
 

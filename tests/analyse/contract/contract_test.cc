@@ -19,6 +19,7 @@ extern "C" {
 namespace
 {
 
+using testing::Contains;
 using testing::HasSubstr;
 using testing::StrEq;
 
@@ -41,7 +42,9 @@ class ContractSuite : public testing::Test
                                   .n_seeds = 2,
                                   .seed = 1,
                                   .only = nullptr,
-                                  .time_limit_s = 30};
+                                  .time_limit_s = 30,
+                                  .tell = nullptr,
+                                  .tell_s = 0};
     stp_contract contract_{};
     stp_error err_{};
 };
@@ -82,6 +85,32 @@ TEST_F(ContractSuite, LeavesNoChildAndTheSignalsAsTheyWere)
     EXPECT_EQ(0, std::memcmp(&before, &after, sizeof(before)));
     EXPECT_EQ(-1, waitpid(-1, nullptr, WNOHANG));
     EXPECT_EQ(ECHILD, errno);
+}
+
+// A tuner that hangs keeps its user waiting, who is told at what.
+TEST_F(ContractSuite, TellsOfTheChecksThatRun)
+{
+    static std::set<std::string> told;
+    options_.tell = [](const char *check, double s) {
+        EXPECT_LE(0, s);
+        told.insert(check);
+    };
+    for (const char *only : {"never negative", "ranks agree"}) {
+        SCOPED_TRACE(only);
+        options_.only = only;
+        told.clear();
+
+        ASSERT_EQ(STP_OK, stp_contract_run(&options_, &contract_, &err_));
+
+        const bool has_calls = std::strcmp(only, "never negative") == 0;
+        EXPECT_THAT(told, Contains("loads"));
+        EXPECT_THAT(told, Contains(has_calls ? "calls of all sizes" : only));
+        stp_contract_free(&contract_);
+    }
+    options_.tell_s = 1e6; // not yet
+    told.clear();
+    ASSERT_EQ(STP_OK, stp_contract_run(&options_, &contract_, &err_));
+    EXPECT_THAT(told, testing::IsEmpty());
 }
 
 TEST_F(ContractSuite, RefusesAMachineThatCannotBeRead)
