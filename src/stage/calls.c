@@ -20,19 +20,14 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-struct copy {
-    void *to; /* NULL: there is none */
-    const void *from;
-    size_t n_bytes;
-};
-
-/* A call is its kernel, and this around it. */
+/* A staged call is its kernel, and this around it. */
 struct around {
     struct stp_comm *c;
-    struct stp_capture capture;
+    struct stp_twin *twin;
+    unsigned long long capture; /* 0: none */
     cudaStream_t stream;
-    bool is_staged;
-    struct copy in, out;
+    struct stp_copy in, out;
+    CUgraphNode node; /* of the copy in */
 };
 
 /* The thread's group; NULL outside of one.  Static TLS is scarce, where a
@@ -71,100 +66,41 @@ static struct stp_comm *call_find(ncclComm_t comm)
     return n_inside == 0 ? stp_comm_find(comm, false) : NULL;
 }
 
-/* ---- operations on a stream ---- */
+/* ---- copies ---- */
 
-/* Performs what stands before the kernel, or behind it.  False if CUDA refuses
- * what a staged call needs; for others that is no matter: NCCL goes on as it
- * would alone. */
-static bool around_perform(const struct around *a, bool is_behind)
+/* Copies before the kernel, or behind it, in the context of its GPU.  False if
+ * CUDA refuses. */
+static bool around_copy(struct around *a, bool is_behind)
 {
     const struct stp_real_cuda *cuda = &stp_stage()->cuda;
-    struct stp_order *order = &a->c->memory->order;
-    const struct copy *copy = is_behind ? &a->out : &a->in;
-    const CUcontext context = a->c->memory->context;
     CUcontext now = NULL;
+    const bool is_other =
+        cuda->ctx_get_current(&now) == 0 && now != a->c->context;
     bool is_done;
-    const bool is_other = cuda->ctx_get_current(&now) == 0 && now != context;
 
-    if (is_other && cuda->ctx_push(context) != 0)
-        return !a->is_staged;
-    /* Other calls of the group may stand between the kernel and this. */
-    is_done = ((is_behind && (group == NULL || group->n_calls < 2)) ||
-               stp_order_wait(order, cuda, &a->capture, a->stream)) &&
-              (copy->to == NULL ||
-               cuda->copy(copy->to, copy->from, copy->n_bytes, a->stream) == 0);
-    if (is_behind)
-        is_done &= stp_order_add(order, cuda, &a->capture, a->stream);
+    if (is_other && cuda->ctx_push(a->c->context) != 0)
+        return false;
+    is_done = is_behind ? stp_order_end(&a->twin->order, cuda, a->capture,
+                                        a->stream, &a->out, a->node,
+                                        group != NULL && group->n_calls > 1)
+                        : stp_order_begin(&a->twin->order, cuda, a->capture,
+                                          a->stream, &a->in, &a->node);
     if (is_other)
         cuda->ctx_pop(&now);
-    return is_done || !a->is_staged;
+    return is_done;
 }
 
-/* Performs what stands behind a call of NCCL that returned 'result'; returns
- * that of both.  What was copied in is in the order even if NCCL failed: its
- * memory is in use. */
+/* Copies behind a call of NCCL that returned 'result'; returns that of both.
+ * What was copied in is in the order even if NCCL failed: its memory is in use.
+ */
 static ncclResult_t around_end(struct around *a, ncclResult_t result)
 {
     if (result != ncclSuccess)
         a->out.to = NULL;
-    return around_perform(a, true) || result != ncclSuccess
+    return around_copy(a, true) || result != ncclSuccess
                ? result
                : ncclUnhandledCudaError;
 }
-
-/* Keeps it for the end of the group; the last of a group's operations on a
- * stream stands for those before, unless they are copies. */
-static bool around_keep(const struct around *a)
-{
-    const struct around *last =
-        group->n_calls > 0 ? &group->calls[group->n_calls - 1] : NULL;
-
-    if (last != NULL && last->c == a->c && last->stream == a->stream &&
-        !a->is_staged)
-        return true;
-    if (!STP_ROOM(group->calls, group->n_calls, group->calls_size))
-        return false;
-    group->calls[group->n_calls++] = *a;
-    stp_comm_retain(a->c);
-    return true;
-}
-
-/* Whether the order has to know of the communicator's plain calls. */
-static bool around_keeps_order(const struct stp_comm *c)
-{
-    return c->memory != NULL && c->memory->order.is_begun;
-}
-
-/* Performs a call of NCCL on a stream: NCCL, in an expression, within what
- * stands around it. */
-#define AROUND(a, result, expression)                                          \
-    do {                                                                       \
-        if (!around_keeps_order((a)->c))                                       \
-            (result) = (expression);                                           \
-        else if (group != NULL)                                                \
-            (result) = around_keep(a) ? (expression) : ncclSystemError;        \
-        else if (!around_perform(a, false))                                    \
-            (result) = ncclUnhandledCudaError;                                 \
-        else                                                                   \
-            (result) = around_end((a), (expression));                          \
-    } while (0)
-
-/* Calls that are never staged keep the order of those that are. */
-#define STREAM_CALL(type, name, parameters, arguments)                         \
-    EXPORTED type name parameters                                              \
-    {                                                                          \
-        struct around a = {.c = call_find(comm), .stream = stream};            \
-        type result;                                                           \
-                                                                               \
-        if (a.c == NULL)                                                       \
-            return CALL_LIST(name, arguments);                                 \
-        if (around_keeps_order(a.c))                                           \
-            stp_capture_read(&a.capture, &stp_stage()->cuda, stream);          \
-        AROUND(&a, result, CALL_LIST(name, arguments));                        \
-        stp_comm_release(a.c);                                                 \
-        return result;                                                         \
-    }
-NCCL_STREAM_CALLS(STREAM_CALL)
 
 /* ---- staged collectives ---- */
 
@@ -204,9 +140,9 @@ static size_t collective_parts(const struct collective *k,
 /* Decides by nothing that ranks could see differently.  'part' is the call's
  * count in bytes; '*twin' is set for STP_STAGED alone. */
 static enum stp_plain collective_decide(const struct collective *k,
-                                        const struct stp_comm *c, uint64_t part,
+                                        struct stp_comm *c, uint64_t part,
                                         bool is_captured,
-                                        const struct stp_twin **twin)
+                                        struct stp_twin **twin)
 {
     const size_t n_parts = collective_parts(k, c);
     const struct stp_memory_query query = {.coll = k->coll,
@@ -233,45 +169,48 @@ static enum stp_plain collective_decide(const struct collective *k,
          (k->type != STP_TYPE_F16 && k->type != STP_TYPE_BF16 &&
           k->type != STP_TYPE_F32)))
         return STP_PLAIN_TYPE;
-    if (query.n_bytes > c->memory->n_bytes - (group != NULL ? c->n_used : 0))
-        return STP_PLAIN_PLACES;
     *twin = c->twins;
     while ((*twin)->min_ctas != rule->min_ctas)
         ++*twin;
-    return STP_STAGED;
+    return query.n_bytes + (group != NULL ? c->n_used : 0) > (*twin)->n_bytes
+               ? STP_PLAIN_PLACES
+               : STP_STAGED;
 }
 
-/* Runs a collective on a twin: 'part' is the call's count in bytes. */
+/* Runs a collective on a twin: 'part' is the call's count in bytes.  In a group
+ * it waits for the end. */
 static ncclResult_t collective_run_staged(const struct collective *k,
-                                          struct around *a, size_t part,
-                                          const struct stp_twin *twin)
+                                          struct around *a, size_t part)
 {
     struct stp_comm *c = a->c;
     const size_t n_bytes = part * collective_parts(k, c);
-    char *place = c->memory->at + (group != NULL ? c->n_used : 0);
+    char *place = a->twin->at + (group != NULL ? c->n_used : 0);
     char *own = place + (size_t)c->rank * part;
     const bool is_gather = k->coll == ncclFuncAllGather;
     const bool is_scatter = k->coll == ncclFuncReduceScatter;
     const bool is_half = stp_stage()->version >= NCCL_WITH_ONE_WINDOW;
     const void *send = is_gather ? own : place;
     void *recv = is_scatter ? own : place;
-    ncclResult_t result;
 
     if (is_half && is_gather)
         send = k->send;
     else
-        a->in = (struct copy){(void *)(uintptr_t)send, k->send,
-                              is_gather ? part : n_bytes};
+        a->in = (struct stp_copy){(void *)(uintptr_t)send, k->send,
+                                  is_gather ? part : n_bytes};
     if (is_half && is_scatter)
         recv = k->recv;
     else
-        a->out = (struct copy){k->recv, recv, is_scatter ? part : n_bytes};
-    a->is_staged = true;
-    c->memory->order.is_begun = true;
-    AROUND(a, result, collective_run(k, twin->comm, send, recv));
-    if (group != NULL)
-        c->n_used += (n_bytes + STP_PLACE - 1) / STP_PLACE * STP_PLACE;
-    return result;
+        a->out = (struct stp_copy){k->recv, recv, is_scatter ? part : n_bytes};
+    if (group == NULL)
+        return around_copy(a, false)
+                   ? around_end(a, collective_run(k, a->twin->comm, send, recv))
+                   : ncclUnhandledCudaError;
+    if (!STP_ROOM(group->calls, group->n_calls, group->calls_size))
+        return ncclSystemError;
+    group->calls[group->n_calls++] = *a;
+    stp_comm_retain(c);
+    c->n_used += (n_bytes + STP_PLACE - 1) / STP_PLACE * STP_PLACE;
+    return collective_run(k, a->twin->comm, send, recv);
 }
 
 static ncclResult_t collective_stage(const struct collective *k)
@@ -279,25 +218,22 @@ static ncclResult_t collective_stage(const struct collective *k)
     const size_t size =
         0 <= k->type && k->type < STP_N_TYPES ? stp_type_size(k->type) : 0;
     const uint64_t part = k->count * size; /* as the call has it */
-    const struct stp_twin *twin = NULL;
     struct around a = {.c = call_find(k->comm), .stream = k->stream};
     enum stp_plain why;
     ncclResult_t result;
 
     /* NCCL, too, asks what the stream is captured into, and fails as this. */
     if (a.c == NULL ||
-        !stp_capture_read(&a.capture, &stp_stage()->cuda, k->stream)) {
+        !stp_order_capture(&stp_stage()->cuda, k->stream, &a.capture)) {
         stp_comm_release(a.c);
         return collective_run(k, k->comm, k->send, k->recv);
     }
-    why = collective_decide(k, a.c, part, a.capture.id != 0, &twin);
+    why = collective_decide(k, a.c, part, a.capture != 0, &a.twin);
     stp_tally_count(k->coll, k->type, part * collective_parts(k, a.c),
-                    why == STP_STAGED ? twin->min_ctas : 0, why,
-                    a.capture.id != 0);
-    if (why == STP_STAGED)
-        result = collective_run_staged(k, &a, part, twin);
-    else
-        AROUND(&a, result, collective_run(k, k->comm, k->send, k->recv));
+                    why == STP_STAGED ? a.twin->min_ctas : 0, why,
+                    a.capture != 0);
+    result = why == STP_STAGED ? collective_run_staged(k, &a, part)
+                               : collective_run(k, k->comm, k->send, k->recv);
     stp_comm_release(a.c);
     return result;
 }
@@ -383,7 +319,7 @@ EXPORTED ncclResult_t ncclGroupEnd(void)
     ncclResult_t result;
 
     for (size_t i = 0; is_outermost && i < group->n_calls; i++)
-        is_begun &= around_perform(&group->calls[i], false);
+        is_begun &= around_copy(&group->calls[i], false);
     result = CALL(ncclGroupEnd);
     return group_leave(is_begun ? result : ncclUnhandledCudaError, true);
 }
@@ -552,12 +488,21 @@ static void end_leave_busy(struct stp_comm *c)
     stp_stage()->has_left = true;
 }
 
-/* Ends all twins that are not left. */
-static void end_twins(const struct stp_comm *c, ncclResult_t (*end)(ncclComm_t))
+/* Ends all twins that are not left; NCCL is done with their events, then. */
+static void end_twins(struct stp_comm *c, ncclResult_t (*end)(ncclComm_t))
 {
+    struct stp_stage *p = stp_stage();
+
     n_inside++;
-    for (int t = 0; c != NULL && t < c->n_twins && !c->is_left; t++)
-        end(c->twins[t].comm);
+    for (int t = 0; c != NULL && t < c->n_twins && !c->is_left; t++) {
+        ncclComm_t twin = c->twins[t].comm;
+
+        pthread_mutex_lock(&p->lock);
+        c->twins[t].comm = NULL;
+        pthread_mutex_unlock(&p->lock);
+        if (twin != NULL)
+            end(twin);
+    }
     n_inside--;
 }
 
@@ -585,7 +530,6 @@ EXPORTED ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded,
         end_leave_busy(parent);
         CALL(ncclGroupStart);
         end_twins(parent, stp_stage()->nccl.ncclCommAbort);
-        parent->n_twins = parent->is_left ? parent->n_twins : 0;
     }
     result =
         CALL(ncclCommShrink, comm, excluded, n_excluded, child, config, flags);
@@ -604,8 +548,10 @@ EXPORTED ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
     struct stp_comm *c = call_find(comm);
 
-    end_twins(c, stp_stage()->nccl.ncclCommFinalize);
     end_staging(comm, STP_PLAIN_ENDED);
+    for (int t = 0; c != NULL && t < c->n_twins; t++)
+        if (c->twins[t].comm != NULL)
+            CALL(ncclCommFinalize, c->twins[t].comm);
     stp_comm_release(c);
     return CALL(ncclCommFinalize, comm);
 }
@@ -670,7 +616,8 @@ EXPORTED ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
     end_leave_busy(c);
     CALL(ncclGroupStart);
     for (int t = 0; t < c->n_twins && !c->is_left; t++)
-        CALL(ncclCommRevoke, c->twins[t].comm, flags);
+        if (c->twins[t].comm != NULL)
+            CALL(ncclCommRevoke, c->twins[t].comm, flags);
     result = end_group(CALL(ncclCommRevoke, comm, flags));
     stp_comm_release(c);
     return result;
@@ -691,8 +638,9 @@ EXPORTED ncclResult_t ncclCommGetAsyncError(ncclComm_t comm,
     for (int t = 0; c != NULL && t < c->n_twins && result == ncclSuccess &&
                     *error == ncclSuccess;
          t++)
-        if (CALL(ncclCommGetAsyncError, c->twins[t].comm, &other) ==
-            ncclSuccess)
+        if (c->twins[t].comm != NULL &&
+            CALL(ncclCommGetAsyncError, c->twins[t].comm, &other) ==
+                ncclSuccess)
             *error = other;
     stp_comm_release(c);
     return result;
@@ -720,4 +668,5 @@ EXPORTED ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory,
                        const char *: "there is no such function",              \
                        default: ncclInvalidUsage); \
     }
+NCCL_STREAM_CALLS(OTHER_CALL)
 NCCL_OTHER_CALLS(OTHER_CALL)

@@ -55,14 +55,16 @@ void stp_comm_retain(struct stp_comm *c)
 
 /* ---- memory ---- */
 
-static bool memory_is_done(const struct stp_stage *p,
-                           const struct stp_window *m)
+/* Whether no staged operation of it is on its way.  NCCL waits for those of a
+ * twin that it ends. */
+static bool comm_is_done(const struct stp_stage *p, const struct stp_comm *c)
 {
     CUcontext popped;
-    bool is_done;
+    bool is_done = true;
 
-    p->cuda.ctx_push(m->context);
-    is_done = p->cuda.event_query(m->order.done) == 0;
+    p->cuda.ctx_push(c->context);
+    for (const struct stp_twin *t = c->twins; t < c->twins + c->n_twins; t++)
+        is_done &= t->comm == NULL || p->cuda.event_query(t->order.event) == 0;
     p->cuda.ctx_pop(&popped);
     return is_done;
 }
@@ -75,144 +77,130 @@ bool stp_comm_is_idle(const struct stp_comm *c)
 
     p->cuda.exchange_mode(&mode);
     pthread_mutex_lock(&p->lock);
-    for (const struct stp_window *m = p->windows; m != NULL; m = m->next)
-        is_idle &= (c != NULL && m != c->memory) || memory_is_done(p, m);
-    is_idle &= c == NULL || c->memory == NULL ||
+    for (const struct stp_comm *s = p->staged; s != NULL; s = s->staged)
+        is_idle &= (c != NULL && s != c) || comm_is_done(p, s);
+    is_idle &= c == NULL || c->n_twins == 0 ||
                c->n_users == (c->is_taken ? 1 : 2); /* the table and a caller */
     pthread_mutex_unlock(&p->lock);
     p->cuda.exchange_mode(&mode);
     return is_idle;
 }
 
-/* Frees what ended communicators have left and no operation uses any more. */
-static void memory_sweep(struct stp_stage *p)
+/* Frees the memory of twins, which are ended if they are not. */
+static void comm_free_memory(struct stp_stage *p, struct stp_comm *c)
 {
-    struct stp_window *gone = NULL, **link = &p->windows;
+    CUcontext popped;
+    size_t n_bytes = 0;
+
+    if (c->n_twins == 0)
+        return;
+    p->cuda.ctx_push(c->context);
+    for (struct stp_twin *t = c->twins; t < c->twins + c->n_twins; t++) {
+        if (t->comm != NULL)
+            p->nccl.ncclCommAbort(t->comm);
+        if (t->at != NULL)
+            p->nccl.ncclMemFree(t->at);
+        n_bytes += t->n_bytes;
+    }
+    p->cuda.ctx_pop(&popped);
+    c->n_twins = 0;
+    pthread_mutex_lock(&p->lock);
+    p->n_bytes -= n_bytes;
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* Frees communicators that nobody uses any more, and no operation. */
+static void staged_sweep(struct stp_stage *p)
+{
+    struct stp_comm *gone = NULL, **link = &p->staged;
     int mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* some thread may capture */
 
     p->cuda.exchange_mode(&mode);
     pthread_mutex_lock(&p->lock);
     while (*link != NULL) {
-        struct stp_window *m = *link;
+        struct stp_comm *c = *link;
 
-        if (m->is_leaving && memory_is_done(p, m)) {
-            *link = m->next;
-            m->next = gone;
-            gone = m;
-            p->n_bytes -= m->n_bytes;
+        if (c->n_users == 0 && comm_is_done(p, c)) {
+            *link = c->staged;
+            c->staged = gone;
+            gone = c;
         } else
-            link = &m->next;
+            link = &c->staged;
     }
     pthread_mutex_unlock(&p->lock);
     while (gone != NULL) {
-        struct stp_window *m = gone;
-        CUcontext popped;
+        struct stp_comm *c = gone;
 
-        gone = m->next;
-        p->cuda.ctx_push(m->context);
-        for (int t = 0; t < m->n_left; t++)
-            p->nccl.ncclCommAbort(m->left[t]);
-        stp_order_close(&m->order, &p->cuda);
-        p->nccl.ncclMemFree(m->at);
-        p->cuda.ctx_pop(&popped);
-        free(m);
+        gone = c->staged;
+        comm_free_memory(p, c);
+        free(c);
     }
     p->cuda.exchange_mode(&mode);
 }
 
-/* Frees the communicator's memory, without waiting: later, if an operation may
- * use it. */
-static void memory_leave(struct stp_stage *p, struct stp_comm *c)
+/* Allocates the memory of the twins, unless that is more than the process may
+ * have, or would leave too little for twins: a rank that has no memory left
+ * within ncclCommSplit() would hold up the others. */
+static bool comm_make_memory(struct stp_stage *p, struct stp_comm *c)
 {
-    struct stp_window *m = c->memory;
-
-    if (m == NULL)
-        return;
-    pthread_mutex_lock(&p->lock);
-    for (; c->is_left && m->n_left < c->n_twins; m->n_left++)
-        m->left[m->n_left] = c->twins[m->n_left].comm;
-    m->is_leaving = true;
-    c->memory = NULL;
-    pthread_mutex_unlock(&p->lock);
-    memory_sweep(p);
-}
-
-/* Allocates 'n_bytes' for the communicator, unless that is more than the
- * process may have, or would leave too little for twins: a rank that has no
- * memory left within ncclCommSplit() would hold up the others. */
-static bool memory_make(struct stp_stage *p, struct stp_comm *c, size_t n_bytes,
-                        CUcontext context)
-{
-    struct stp_window *m = calloc(1, sizeof(*m));
     CUcontext popped;
-    size_t left = 0, all;
-    bool has_room, is_made;
+    size_t n_bytes = 0, left = 0, all;
+    bool is_made;
 
-    memory_sweep(p);
+    staged_sweep(p);
+    for (int t = 0; t < c->n_twins; t++)
+        n_bytes += c->twins[t].n_bytes;
     pthread_mutex_lock(&p->lock);
-    has_room = n_bytes <= p->max_bytes - p->n_bytes;
-    if (has_room)
+    is_made = n_bytes <= p->max_bytes - p->n_bytes;
+    if (is_made)
         p->n_bytes += n_bytes;
+    else
+        c->n_twins = 0;
     pthread_mutex_unlock(&p->lock);
-    is_made = has_room && m != NULL && p->cuda.ctx_push(context) == 0;
-    if (is_made) {
-        is_made = p->cuda.memory_left(&left, &all) == 0 &&
-                  left >= n_bytes + SPARE_BYTES &&
-                  p->nccl.ncclMemAlloc((void **)&m->at, n_bytes) == ncclSuccess;
-        if (is_made && !stp_order_open(&m->order, &p->cuda)) {
-            p->nccl.ncclMemFree(m->at);
-            is_made = false;
-        }
-        p->cuda.ctx_pop(&popped);
-    }
-    if (is_made) {
-        m->n_bytes = n_bytes;
-        m->context = context;
-        pthread_mutex_lock(&p->lock);
-        m->next = p->windows;
-        p->windows = c->memory = m;
-        pthread_mutex_unlock(&p->lock);
-        return true;
-    }
-    pthread_mutex_lock(&p->lock);
-    p->n_bytes -= has_room ? n_bytes : 0;
-    pthread_mutex_unlock(&p->lock);
-    free(m);
-    return false;
+    if (!is_made || p->cuda.ctx_push(c->context) != 0)
+        return false;
+    is_made =
+        p->cuda.memory_left(&left, &all) == 0 && left >= n_bytes + SPARE_BYTES;
+    for (struct stp_twin *t = c->twins; t < c->twins + c->n_twins; t++)
+        is_made = is_made && p->nccl.ncclMemAlloc((void **)&t->at,
+                                                  t->n_bytes) == ncclSuccess;
+    p->cuda.ctx_pop(&popped);
+    return is_made;
 }
 
 void stp_comm_release(struct stp_comm *c)
 {
     struct stp_stage *p = stp_stage();
-    bool is_last = false, is_end = false;
+    bool is_last = false, is_end = false, is_staged;
 
     if (c == NULL)
         return;
     pthread_mutex_lock(&p->lock);
+    is_staged = c->n_twins > 0;
     is_last = --c->n_users == 0;
     if (is_last)
         is_end = --p->n_comms == 0;
     pthread_mutex_unlock(&p->lock);
-    if (is_last) {
-        memory_leave(p, c);
+    if (is_last && is_staged)
+        staged_sweep(p);
+    else if (is_last)
         free(c);
-    }
     if (is_end)
         stp_tally_write();
 }
 
 /* ---- a new communicator ---- */
 
-/* Takes the rules that can match, and returns the bytes of the largest message
- * that one names. */
-static size_t comm_take_rules(struct stp_stage *p, struct stp_comm *c)
+/* Takes the rules that can match, and the twins that they name, each with the
+ * bytes of its largest message. */
+static void comm_take_rules(struct stp_stage *p, struct stp_comm *c)
 {
     const struct stp_memory_query query = {
         .n_ranks = (size_t)c->n_ranks, .n_nodes = 1, .gpu = p->gpu};
-    size_t n_bytes = 0, most;
 
     for (size_t i = 0; i < stp_policy_size(p->rules); i++) {
         const struct stp_rule *rule = stp_policy_rule(p->rules, i);
+        size_t most;
         int t = 0;
 
         if (!stp_memory_rule_is_for(rule, &query) ||
@@ -227,11 +215,12 @@ static size_t comm_take_rules(struct stp_stage *p, struct stp_comm *c)
             c->n_twins += t == c->n_twins;
             most = rule->bytes.max < STP_MAX_MESSAGE ? rule->bytes.max
                                                      : STP_MAX_MESSAGE;
-            n_bytes = n_bytes < most ? most : n_bytes;
+            most = (most + STP_PLACE - 1) / STP_PLACE * STP_PLACE;
+            if (c->twins[t].n_bytes < most)
+                c->twins[t].n_bytes = most;
         }
         c->rules[c->n_rules++] = rule;
     }
-    return (n_bytes + STP_PLACE - 1) / STP_PLACE * STP_PLACE;
 }
 
 /* ---- the steps of new communicators ----
@@ -244,10 +233,8 @@ static size_t comm_take_rules(struct stp_stage *p, struct stp_comm *c)
 /* A communicator whose ranks may come to stage. */
 struct opening {
     struct stp_comm *c;
-    CUcontext context; /* of its GPU, which NCCL uses: never released */
     struct stp_meeting *meeting; /* NULL: they will not */
     const char *aside;
-    size_t n_bytes;
     bool is_yes; /* this rank's next vote */
     int vote;    /* its number */
     ncclWindow_t window;
@@ -260,7 +247,6 @@ enum step { SPLIT, REGISTER, CAPTURE, N_STEPS };
 static bool step_begin(struct stp_stage *p, struct opening *o,
                        struct stp_twin *twin, enum step step)
 {
-    struct stp_window *m = o->c->memory;
     ncclConfig_t config = NCCL_CONFIG_DEFAULT(NCCL_WITH_WINDOWS);
 
     switch (step) {
@@ -274,17 +260,19 @@ static bool step_begin(struct stp_stage *p, struct opening *o,
                                      &config) == ncclSuccess;
     case REGISTER:
         o->window = NULL;
-        return p->nccl.ncclCommWindowRegister(twin->comm, m->at, m->n_bytes,
-                                              &o->window, NCCL_WIN_SYMMETRIC) ==
-               ncclSuccess;
-    default: /* a call in a graph that never runs */
+        return p->nccl.ncclCommWindowRegister(
+                   twin->comm, twin->at, twin->n_bytes, &o->window,
+                   NCCL_WIN_SYMMETRIC) == ncclSuccess;
+    default: /* a call behind a copy, in a graph that never runs */
         o->stream = NULL;
         return p->cuda.stream_create(&o->stream, CU_STREAM_NON_BLOCKING) == 0 &&
                p->cuda.begin_capture(o->stream,
                                      CU_STREAM_CAPTURE_MODE_RELAXED) == 0 &&
-               p->nccl.ncclAllReduce(m->at, m->at, 4 * (size_t)o->c->n_ranks,
-                                     STP_TYPE_F32, NCCL_OP_SUM, twin->comm,
-                                     o->stream) == ncclSuccess;
+               p->cuda.copy(twin->at, twin->at + STP_PLACE / 2, STP_PLACE / 2,
+                            o->stream) == 0 &&
+               p->nccl.ncclAllReduce(
+                   twin->at, twin->at, 4 * (size_t)o->c->n_ranks, STP_TYPE_F32,
+                   NCCL_OP_SUM, twin->comm, o->stream) == ncclSuccess;
     }
 }
 
@@ -318,7 +306,7 @@ static bool graph_is_symmetric(const struct stp_real_cuda *cuda, CUgraph graph)
 /* Whether the step gave what it was to give.  No function tells whether NCCL
  * takes a symmetric kernel on the twin: there may be no peer access. */
 static bool step_end(struct stp_stage *p, struct opening *o,
-                     const struct stp_twin *twin, enum step step)
+                     struct stp_twin *twin, enum step step)
 {
     CUgraph graph = NULL;
     bool is_symmetric;
@@ -327,8 +315,9 @@ static bool step_end(struct stp_stage *p, struct opening *o,
         return step == SPLIT ? twin->comm != NULL : o->window != NULL;
     if (o->stream == NULL)
         return false;
+    is_symmetric = stp_order_open(&twin->order, &p->cuda, o->stream);
     is_symmetric = p->cuda.end_capture(o->stream, &graph) == 0 &&
-                   graph_is_symmetric(&p->cuda, graph);
+                   is_symmetric && graph_is_symmetric(&p->cuda, graph);
     if (graph != NULL)
         p->cuda.graph_destroy(graph);
     p->cuda.stream_destroy(o->stream);
@@ -343,11 +332,8 @@ static void opening_fail(struct stp_stage *p, struct opening *o)
     const bool is_warning =
         stp_meeting_explain(o->meeting, o->vote, text, sizeof(text));
 
-    for (int t = 0; t < c->n_twins; t++)
-        if (c->twins[t].comm != NULL)
-            p->nccl.ncclCommAbort(c->twins[t].comm);
-    c->n_twins = 0;
-    memory_leave(p, c);
+    if (o->vote > STP_VOTE_HELLO)
+        comm_free_memory(p, c);
     if (is_warning)
         p->was_lonely = true;
     stp_step_aside(is_warning,
@@ -386,7 +372,7 @@ static void openings_step(struct stp_stage *p, struct opening *all, size_t n,
     for (struct opening *o = all; o < all + n; o++) {
         if (!opening_takes(o, twin))
             continue;
-        o->is_yes = p->cuda.ctx_push(o->context) == 0;
+        o->is_yes = p->cuda.ctx_push(o->c->context) == 0;
         if (o->is_yes) {
             o->is_yes = step_begin(p, o, &o->c->twins[twin], step);
             p->cuda.ctx_pop(&popped);
@@ -395,7 +381,7 @@ static void openings_step(struct stp_stage *p, struct opening *all, size_t n,
     is_done = p->nccl.ncclGroupEnd() == ncclSuccess && is_done;
     for (struct opening *o = all; o < all + n; o++)
         if (opening_takes(o, twin)) {
-            p->cuda.ctx_push(o->context);
+            p->cuda.ctx_push(o->c->context);
             o->is_yes = step_end(p, o, &o->c->twins[twin], step) && is_done &&
                         o->is_yes;
             p->cuda.ctx_pop(&popped);
@@ -428,12 +414,12 @@ static void opening_begin(struct stp_stage *p, struct opening *o,
     }
     o->c = c;
     if (o->aside == NULL) {
-        o->n_bytes = comm_take_rules(p, c);
-        o->aside = o->n_bytes == 0 ? "no rule names so many ranks on one host, "
+        comm_take_rules(p, c);
+        o->aside = c->n_twins == 0 ? "no rule names so many ranks on one host, "
                                      "or this GPU"
                    : c->is_limited ? "the application limits the CTAs"
                    : p->nccl.ncclCommCuDevice(c->comm, &gpu) != ncclSuccess ||
-                           p->cuda.ctx_retain(&o->context, gpu) != 0
+                           p->cuda.ctx_retain(&c->context, gpu) != 0
                        ? "its GPU has no context"
                        : NULL;
     }
@@ -461,7 +447,7 @@ void stp_comm_open(const struct stp_birth *births, size_t n)
                                 : p->patience_ms);
     for (struct opening *o = all; o < all + n; o++)
         if (o->meeting != NULL)
-            o->is_yes = memory_make(p, o->c, o->n_bytes, o->context);
+            o->is_yes = comm_make_memory(p, o->c);
     openings_vote(p, all, n, -1, p->patience_ms * STEP_FACTOR);
     for (int twin = 0, n_left = 0; twin < STP_N_TWINS; twin++, n_left = 0) {
         for (struct opening *o = all; o < all + n; o++)
@@ -472,10 +458,14 @@ void stp_comm_open(const struct stp_birth *births, size_t n)
     for (struct opening *o = all; o < all + n; o++) {
         if (o->c == NULL)
             continue;
-        if (o->meeting != NULL)
-            o->c->why = STP_STAGED;
         stp_meeting_leave(o->meeting);
         pthread_mutex_lock(&p->lock);
+        if (o->meeting != NULL) {
+            o->c->why = STP_STAGED;
+            o->c->staged = p->staged;
+            p->staged = o->c;
+        } else
+            o->c->n_twins = 0;
         o->c->next = *comm_bucket(p, o->c->comm);
         *comm_bucket(p, o->c->comm) = o->c;
         p->n_comms++;

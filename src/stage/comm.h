@@ -3,10 +3,10 @@
  *
  * A twin is ncclCommSplit()'s copy of the application's communicator with as
  * many CTAs as a rule wants.  It is made when the communicator is, never later:
- * a first call may be captured.  The memory holds the largest message that a
- * rule names, up to STP_MAX_MESSAGE, is registered with all twins, and is
- * used from its begin on by each call (several calls of one group follow one
- * another), so that the place of a call is the same on all ranks. */
+ * a first call may be captured.  Its memory holds the largest message that its
+ * rules name, up to STP_MAX_MESSAGE, is registered with it, and is used from
+ * its begin on by each call (several calls of one group follow one another), so
+ * that the place of a call is the same on all ranks. */
 #pragma once
 
 #include "stage/order.h"
@@ -18,23 +18,21 @@ enum {
     STP_PLACE = 1024,           /* a call's place begins at a multiple */
 };
 
-/* Memory, and the order of operations that use it.  It outlives the
- * communicator if copies are still on their way when that ends. */
-struct stp_window {
-    struct stp_window *next;
-    char *at;
+struct stp_twin {
+    ncclComm_t comm; /* NULL: not yet, or no more */
+    int min_ctas;
+    char *at; /* NULL: there is no memory */
     size_t n_bytes;
-    CUcontext context;
     struct stp_order order;
-    bool is_leaving;              /* to be freed when no operation uses it, */
-    ncclComm_t left[STP_N_TWINS]; /* with these twins */
-    int n_left;
 };
 
+/* It outlives NCCL's communicator if operations are still on their way when
+ * that ends. */
 struct stp_comm {
-    struct stp_comm *next; /* in its bucket */
-    ncclComm_t comm;       /* the application's */
-    unsigned n_users;      /* under the process's lock */
+    struct stp_comm *next;   /* in its bucket */
+    struct stp_comm *staged; /* the next one that has twins */
+    ncclComm_t comm;         /* the application's */
+    unsigned n_users;        /* under the process's lock */
     uint64_t key;
     int n_ranks, rank;
     uint32_t n_splits, n_shrinks; /* children, which these number */
@@ -42,15 +40,12 @@ struct stp_comm {
     enum stp_plain why;           /* no call is staged, unless STP_STAGED */
     const struct stp_rule *rules[STP_N_RULES]; /* that can match */
     size_t n_rules;
-    struct stp_twin {
-        ncclComm_t comm;
-        int min_ctas;
-    } twins[STP_N_TWINS];
+    CUcontext context; /* of its GPU, which NCCL uses: never released */
+    struct stp_twin twins[STP_N_TWINS];
     int n_twins;
-    struct stp_window *memory; /* NULL: it has no twins */
-    size_t n_used;             /* bytes of it, by the calls of a group */
-    bool is_taken;             /* out of the table */
-    bool is_left; /* ended with operations on their way, and twins */
+    size_t n_used; /* bytes of each twin's memory, by the calls of a group */
+    bool is_taken; /* out of the table */
+    bool is_left;  /* ended with operations on their way, and twins */
 };
 
 /* A communicator that an application is about to get. */

@@ -1,80 +1,66 @@
-/* order.h - the order of a communicator's operations, with copies
+/* order.h - the order of a twin's operations, with copies
  *
- * NCCL runs the operations of a communicator one after the other, in the order
- * of the calls, on whatever streams they are.  A staged operation is a copy, a
- * kernel of another communicator and a copy; so the library keeps that order
- * itself, as NCCL does: an event is recorded behind each operation, and an
- * operation on another stream waits for it.  Memory that an operation is copied
- * into is therefore free of the one before.
+ * NCCL runs the kernels of a communicator one after the other, in the order of
+ * the calls, on whatever streams and in whatever graphs they are.  For that it
+ * has an event of its own: a kernel waits for it and records it, and in a graph
+ * the first kernel follows a node that waits for it, and each kernel is
+ * followed by a node that records it, which the next one follows (NCCL 2.27 to
+ * 2.30, ncclStrongStream).  A staged operation is a copy, such a kernel and a
+ * copy, and takes its copies into NCCL's order by that same event: memory that
+ * an operation is copied into is free of the one before, wherever that is.
  *
- * In a graph, the first operation waits for the event, and one node records it
- * behind all of them, at each launch: operations of two graphs, or of a graph
- * and a stream, are in order like any others.  (NCCL does so, too.)  So one
- * memory serves any number of graphs.
+ * On a stream, the copy in waits for the event, and the copy out is followed by
+ * a record of it.  In a graph that takes no node and, as long as the operations
+ * are on one stream, two edges: the first copy in follows NCCL's first node,
+ * and NCCL's last one the last copy out.  So a graph has the nodes that a
+ * program would have that copies by itself, may be launched several times and
+ * beside others, and one memory serves any number of graphs.
  *
- * A plain operation shares no memory with staged ones.  It is in the order so
- * that kernels of communicator and twin do not run at once, and wait for one
- * another's SMs: they would be the kernels of two communicators.  The order
- * begins with the first staged operation; plain ones before it cost no event
- * and no node.  Two pairs are therefore in no order but that of their streams:
- * the first staged operation and plain ones before it, and a graph captured
- * before it that is launched later.  Ranks launch them in one order, and what
- * is launched first never waits for what is launched later, unless for SMs:
- * the GPU has to have room for the CTAs of both kernels, as it has to for any
- * two communicators that a program uses on two streams.
- *
- * Later a plain operation on the stream of the last one waits for nothing, if
- * no operation was ever captured, and is recorded: what follows may be on any
- * stream.  A stream of the past cannot be recorded then, as it may be gone.  A
- * graph of plain operations has two nodes more, however many there are: it may
- * be launched on any stream, behind or before a staged operation on another.
+ * Plain operations are in no order with staged ones but that of their streams:
+ * they share no memory.  Their kernels are those of another communicator, and
+ * the GPU has to have room for both at once, as for any two communicators that
+ * a program uses on two streams; NCCL_LAUNCH_ORDER_IMPLICIT=1 is NCCL's way to
+ * do without.
  *
  * One thread at a time may use an order, as NCCL has it for a communicator. */
 #pragma once
 
 #include "stage/real.h"
 
-enum {
-    STP_N_CAPTURES = 4, /* that a communicator takes part in at once */
-    STP_N_ENDS = 4,     /* nodes of a stream, at the end of an operation */
-};
-
-/* The graph that a stream is captured into. */
-struct stp_capture {
-    unsigned long long id; /* 0: it is not captured */
-    CUgraph graph;
+struct stp_copy {
+    void *to; /* NULL: there is none */
+    const void *from;
+    size_t n_bytes;
 };
 
 struct stp_order {
-    CUevent done;        /* recorded behind the last operation */
-    cudaStream_t stream; /* its stream, if none was captured since */
-    bool has_stream;
-    bool is_begun;     /* an operation was staged */
-    bool was_captured; /* some operation, ever */
-    struct stp_in_capture {
-        unsigned long long id;
-        cudaStream_t stream; /* of its last operation */
-        CUevent last;        /* recorded behind that, within the capture */
-        CUgraphNode record;  /* which records 'done'; NULL: none is over */
-        CUgraphNode ends[STP_N_ENDS]; /* that it follows: of the last one */
-        size_t n_ends;                /* 0: they are not known */
-    } captures[STP_N_CAPTURES];
-    unsigned n_captures; /* ever */
+    CUevent event; /* NCCL's, as long as it has it; NULL */
+
+    /* In the graph that is captured, if 'id' is its capture's, or was. */
+    unsigned long long id;
+    cudaStream_t stream; /* of the last operation; NULL: several */
+    CUgraphNode record;  /* NCCL's, behind that, */
+    CUgraphNode out;     /* and the copy that it follows; NULL: it need not */
 };
 
-/* False, and nothing is left, if CUDA refuses. */
-bool stp_order_open(struct stp_order *order, const struct stp_real_cuda *cuda);
-void stp_order_close(struct stp_order *order, const struct stp_real_cuda *cuda);
+/* The capture that a stream is in, 0 for none; false if CUDA does not tell. */
+bool stp_order_capture(const struct stp_real_cuda *cuda, cudaStream_t stream,
+                       unsigned long long *id);
 
-/* Whether CUDA tells what the stream is captured into. */
-bool stp_capture_read(struct stp_capture *capture,
-                      const struct stp_real_cuda *cuda, cudaStream_t stream);
+/* Learns the event from the first call of the communicator, captured on the
+ * stream behind a copy.  False if NCCL keeps its order in another way. */
+bool stp_order_open(struct stp_order *order, const struct stp_real_cuda *cuda,
+                    cudaStream_t stream);
 
-/* Makes the stream wait for the operations so far.  False if CUDA refuses. */
-bool stp_order_wait(struct stp_order *order, const struct stp_real_cuda *cuda,
-                    const struct stp_capture *capture, cudaStream_t stream);
+/* Copies before the kernel.  '*in' is the copy's node in capture 'id', NULL
+ * without either.  False if CUDA refuses, as below. */
+bool stp_order_begin(const struct stp_order *order,
+                     const struct stp_real_cuda *cuda, unsigned long long id,
+                     cudaStream_t stream, const struct stp_copy *copy,
+                     CUgraphNode *in);
 
-/* Takes what the stream was given since stp_order_wait() as an operation.
- */
-bool stp_order_add(struct stp_order *order, const struct stp_real_cuda *cuda,
-                   const struct stp_capture *capture, cudaStream_t stream);
+/* Copies behind the kernel.  Other operations of a group may be 'between' the
+ * two. */
+bool stp_order_end(struct stp_order *order, const struct stp_real_cuda *cuda,
+                   unsigned long long id, cudaStream_t stream,
+                   const struct stp_copy *copy, CUgraphNode in, bool between);

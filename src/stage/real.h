@@ -30,11 +30,11 @@ typedef void *CUgraph;     /* CUgraph */
 typedef void *CUgraphNode; /* CUgraphNode */
 
 enum {
-    CU_EVENT_DISABLE_TIMING = 2,         /* CU_EVENT_DISABLE_TIMING */
-    CU_EVENT_WAIT_EXTERNAL = 1,          /* CU_EVENT_WAIT_EXTERNAL */
     CU_STREAM_NON_BLOCKING = 1,          /* CU_STREAM_NON_BLOCKING */
     CU_STREAM_CAPTURE_STATUS_ACTIVE = 1, /* CU_STREAM_CAPTURE_STATUS_ACTIVE */
     CU_GRAPH_NODE_TYPE_KERNEL = 0,       /* CU_GRAPH_NODE_TYPE_KERNEL */
+    CU_GRAPH_NODE_TYPE_WAIT_EVENT = 6,   /* CU_GRAPH_NODE_TYPE_WAIT_EVENT */
+    CU_GRAPH_NODE_TYPE_EVENT_RECORD = 7, /* CU_GRAPH_NODE_TYPE_EVENT_RECORD */
     CU_STREAM_CAPTURE_MODE_RELAXED = 2,  /* CU_STREAM_CAPTURE_MODE_RELAXED */
 };
 
@@ -44,6 +44,10 @@ struct stp_real_kernel { /* CUDA_KERNEL_NODE_PARAMS_v2 */
     void *arguments[2];
     void *kernel; /* where there is no function */
     void *context;
+};
+
+struct stp_real_edge { /* CUgraphEdgeData */
+    unsigned char unused[8];
 };
 
 /* Results are CUresult, 0 for success. */
@@ -61,13 +65,8 @@ struct stp_real_kernel { /* CUDA_KERNEL_NODE_PARAMS_v2 */
       (cudaStream_t stream, int *status, unsigned long long *id,               \
        CUgraph *graph, const CUgraphNode **nodes, size_t *n_nodes))            \
     X(exchange_mode, "cuThreadExchangeStreamCaptureMode", (int *mode))         \
-    X(event_create, "cuEventCreate", (CUevent * event, unsigned flags))        \
-    X(event_destroy, "cuEventDestroy_v2", (CUevent event))                     \
     X(event_record, "cuEventRecord", (CUevent event, cudaStream_t stream))     \
     X(event_query, "cuEventQuery", (CUevent event))                            \
-    X(graph_add_record, "cuGraphAddEventRecordNode",                           \
-      (CUgraphNode * node, CUgraph graph, const CUgraphNode *after,            \
-       size_t n_after, CUevent event))                                         \
     X(graph_add_edges, "cuGraphAddDependencies",                               \
       (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,          \
        size_t n))                                                              \
@@ -82,6 +81,16 @@ struct stp_real_kernel { /* CUDA_KERNEL_NODE_PARAMS_v2 */
     X(graph_nodes, "cuGraphGetNodes",                                          \
       (CUgraph graph, CUgraphNode * nodes, size_t * n_nodes))                  \
     X(node_type, "cuGraphNodeGetType", (CUgraphNode node, int *type))          \
+    X(nodes_before, "cuGraphNodeGetDependencies_v2",                           \
+      (CUgraphNode node, CUgraphNode * before, struct stp_real_edge * edges,   \
+       size_t * n))                                                            \
+    X(nodes_behind, "cuGraphNodeGetDependentNodes_v2",                         \
+      (CUgraphNode node, CUgraphNode * behind, struct stp_real_edge * edges,   \
+       size_t * n))                                                            \
+    X(wait_event, "cuGraphEventWaitNodeGetEvent",                              \
+      (CUgraphNode node, CUevent * event))                                     \
+    X(record_event, "cuGraphEventRecordNodeGetEvent",                          \
+      (CUgraphNode node, CUevent * event))                                     \
     X(node_kernel, "cuGraphKernelNodeGetParams_v2",                            \
       (CUgraphNode node, struct stp_real_kernel * kernel))                     \
     X(function_name, "cuFuncGetName", (const char **name, void *function))     \

@@ -124,6 +124,9 @@ static void process_read(void)
              process_is_off("NCCL_CUMEM_ENABLE"))
         process.aside =
             "NCCL_WIN_ENABLE=0 or NCCL_CUMEM_ENABLE=0 switches windows off";
+    else if (process_is_off("NCCL_GRAPH_MIXING_SUPPORT"))
+        process.aside = "NCCL_GRAPH_MIXING_SUPPORT=0 switches off the order "
+                        "that staged calls of graphs need";
     else if (!stp_real_find_cuda(&process.cuda))
         process.aside = "libcuda.so.1 is missing, or older than CUDA 12.3";
     else if (stp_file_load_policy(STP_POLICY_OF_STAGE, path, &process.rules,

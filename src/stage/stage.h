@@ -52,8 +52,8 @@ struct stp_stage {
 
     pthread_mutex_t lock; /* of all that follows; held across no call of NCCL */
     struct stp_comm *buckets[STP_N_BUCKETS];
-    struct stp_window *windows; /* of all, and those that ended ones left */
-    size_t n_bytes;             /* of memory */
+    struct stp_comm *staged; /* all that have twins, and those that left any */
+    size_t n_bytes;          /* of memory */
     size_t n_comms;
     _Atomic bool was_lonely; /* a rank was missing: do not wait so long again */
     bool has_warned;         /* that ranks differ */

@@ -62,90 +62,268 @@ TEST_F(StageJobs, OfWhichARankIsGoneCanBeAborted)
     RunAll(Kind::kDeadly, "deadly jobs", 40);
 }
 
-// All-reduces of one communicator, and what the library adds to each step: its
-// calls of the driver, and nodes of the graph.
-const struct Step {
-    const char *name;
-    int n_calls;
-    size_t n_bytes; // 1,536 and 3,072 are staged
+// ---- what the library adds to a program that copies by itself ----
+
+struct Step {
+    int comm; // of two
+    int coll;
+    size_t n_bytes; // 1,536 are staged
     int stream;
-    enum { kEager, kGroup, kGraph } how;
-    uint64_t n_driver_calls, n_nodes;
-} steps[] = {
-    {"plain", 2, 512, 1, Step::kEager, 0, 0},
-    {"plain on another stream", 2, 512, 2, Step::kEager, 0, 0},
-    {"a plain group", 2, 512, 1, Step::kGroup, 0, 0},
-    {"a plain graph", 25, 512, 1, Step::kGraph, 0, 0},
-    {"nothing to do", 2, 0, 1, Step::kEager, 0, 0},
-    // The context twice, a wait, two copies and a record.
-    {"the first staged one", 1, 1536, 1, Step::kEager, 6, 0},
-    {"staged on its stream", 2, 1536, 1, Step::kEager, 2 * 5, 0},
-    // The context twice and a record; another stream waits.
-    {"plain behind staged ones", 2, 512, 1, Step::kEager, 2 * 3, 0},
-    {"plain on a third stream", 2, 512, 2, Step::kEager, 4 + 3, 0},
-    {"a plain group behind them", 2, 512, 2, Step::kGroup, 3, 0},
-    // One wait and one record a graph.
-    {"a plain graph behind them", 25, 512, 1, Step::kGraph, 5 + 24 * 5, 2},
-    {"a staged graph", 25, 1536, 1, Step::kGraph, 7 + 24 * 7, 2 + 25 * 2},
-    // Graphs may be launched on any stream.
-    {"plain behind graphs", 2, 512, 1, Step::kEager, 2 * 4, 0},
 };
 
-void TakeSteps(const Api &api, int rank, ncclUniqueId id)
+constexpr Step Reduce(size_t n_bytes, int stream = 1, int comm = 0)
 {
-    std::vector<char> data(8192);
-    cudaStream_t streams[kStreams];
-    ncclComm_t comm;
-
-    fake::EnterThread(rank);
-    for (cudaStream_t &stream : streams)
-        stream = fake::NewStream();
-    ASSERT_EQ(api.ncclCommInitRank(&comm, 2, id, rank), ncclSuccess);
-    for (const Step &step : steps) {
-        cudaStream_t stream = streams[step.stream];
-        const uint64_t before = fake::CountDriverCalls();
-
-        if (step.how == Step::kGraph)
-            fake::BeginCapture(stream);
-        if (step.how == Step::kGroup)
-            api.ncclGroupStart();
-        for (int i = 0; i < step.n_calls; i++)
-            EXPECT_EQ(api.ncclAllReduce(data.data(), data.data(),
-                                        step.n_bytes / sizeof(float), 7, 0,
-                                        comm, stream),
-                      ncclSuccess);
-        if (step.how == Step::kGroup)
-            api.ncclGroupEnd();
-        EXPECT_EQ(fake::CountDriverCalls() - before, step.n_driver_calls)
-            << step.name;
-        if (step.how == Step::kGraph) {
-            fake::Graph *graph = fake::EndCapture(stream);
-
-            ASSERT_NE(graph, nullptr) << step.name;
-            EXPECT_EQ(fake::CountNodes(graph), step.n_calls + step.n_nodes)
-                << step.name;
-            fake::LaunchGraph(graph, stream);
-        }
-        EXPECT_TRUE(fake::Synchronize(stream)) << step.name;
-    }
-    EXPECT_EQ(api.ncclCommDestroy(comm), ncclSuccess);
-    fake::LeaveThread({});
+    return {comm, ncclFuncAllReduce, n_bytes, stream};
 }
 
-TEST_F(StageJobs, PayForPlainCallsOnlyBehindStagedOnes)
+const Step kStaged = Reduce(1536), kPlain = Reduce(512);
+const Step kGather = {0, ncclFuncAllGather, 1536, 1};
+const Step kScatter = {0, ncclFuncReduceScatter, 1536, 1};
+
+// The first copy in follows NCCL's first node, its last one the last copy out.
+const struct GraphCase {
+    const char *name;
+    int version; // of kVersions
+    std::vector<Step> steps;
+    bool is_group;
+    std::set<std::string> added;
+} graphs[] = {
+    {"plain", 0, {kPlain, kPlain}, false, {}},
+    {"one", 0, {kStaged}, false, {"copy2 > record1", "wait1 > copy1"}},
+    {"24 on a stream",
+     0,
+     std::vector<Step>(24, kStaged),
+     false,
+     {"copy48 > record24", "wait1 > copy1"}},
+    {"between plain ones",
+     0,
+     {kPlain, kStaged, kPlain, kStaged, kPlain},
+     false,
+     {"copy4 > record4", "wait2 > copy1"}},
+    {"of two communicators",
+     0,
+     {kStaged, Reduce(1536, 1, 1), kStaged},
+     false,
+     {"copy4 > record2", "copy6 > record3", "wait1 > copy1", "wait2 > copy3"}},
+    {"on two streams",
+     0,
+     {kStaged, Reduce(1536, 2), Reduce(1536, 2), kStaged},
+     false,
+     {"copy2 > record1", "copy6 > record3", "copy8 > record4",
+      "record1 > copy3", "record3 > copy7", "wait1 > copy1"}},
+    {"a group",
+     0,
+     {kStaged, kStaged},
+     true,
+     {"copy3 > record1", "copy4 > record1", "wait1 > copy1", "wait1 > copy2"}},
+    {"a group on two streams",
+     0,
+     {kStaged, Reduce(1536, 2)},
+     true,
+     {"copy3 > record1", "copy4 > record1", "wait1 > copy1", "wait1 > copy2"}},
+    {"gather and scatter",
+     0,
+     {kGather, kScatter},
+     false,
+     {"copy4 > record2", "wait1 > copy1"}},
+    {"a gather without a copy in", 2, {kGather}, false, {"copy1 > record1"}},
+    {"a scatter without a copy out", 2, {kScatter}, false, {"wait1 > copy1"}},
+    {"both, and one with all",
+     2,
+     {kStaged, kScatter, kGather, kStaged},
+     false,
+     {"copy6 > record4", "wait1 > copy1"}},
+};
+
+ncclResult_t RunStep(const Api &api, const Step &s, const char *in, char *out,
+                     ncclComm_t comm, cudaStream_t stream)
+{
+    const size_t n = s.n_bytes / sizeof(float);
+
+    return s.coll == ncclFuncAllReduce
+               ? api.ncclAllReduce(in, out, n, 7, 0, comm, stream)
+           : s.coll == ncclFuncAllGather
+               ? api.ncclAllGather(in, out, n / 2, 7, comm, stream)
+               : api.ncclReduceScatter(in, out, n / 2, 7, 0, comm, stream);
+}
+
+// As a program that has windows, and a communicator for them.
+struct ByHand {
+    const Api &api;
+    bool is_half;
+    char *window;
+    ncclComm_t comm, twin;
+
+    bool Has(const Step &s, bool is_in) const // a copy
+    {
+        return s.n_bytes >= 1536 &&
+               !(is_half &&
+                 s.coll == (is_in ? ncclFuncAllGather : ncclFuncReduceScatter));
+    }
+    void Copy(const Step &s, char *data, cudaStream_t stream, bool is_in) const
+    {
+        if (Has(s, is_in))
+            fake::EnqueueCopy(stream, is_in ? window : data,
+                              is_in ? data : window, 512);
+    }
+    ncclResult_t Call(const Step &s, char *data, cudaStream_t stream) const
+    {
+        return RunStep(api, s, Has(s, true) ? window : data,
+                       Has(s, false) ? window : data,
+                       s.n_bytes < 1536 ? comm : twin, stream);
+    }
+};
+
+// Two ranks, threads of a job.
+void OnTwoRanks(const char *version,
+                const std::function<void(int, const ncclUniqueId &)> &run)
 {
     std::vector<std::thread> threads;
     ncclUniqueId id;
 
-    setenv("FAKE_NCCL_VERSION", kVersion, 1);
+    setenv("FAKE_NCCL_VERSION", version, 1);
     fake::BeginJob(1, 2);
     TheLibraries().Plain().ncclGetUniqueId(&id);
     for (int r = 0; r < 2; r++)
-        threads.emplace_back(
-            TakeSteps, std::cref(TheLibraries().Calm(r, kVersion)), r, id);
+        threads.emplace_back([&, r] {
+            fake::EnterThread(r);
+            run(r, id);
+            fake::LeaveThread({});
+        });
     for (std::thread &thread : threads)
         thread.join();
     EXPECT_EQ(fake::EndJob(), "");
+}
+
+// The nodes and edges of a graph of the steps; by hand if 'api' is NCCL's own.
+std::set<std::string> Capture(const GraphCase &c, const Api &api, int rank,
+                              const ncclUniqueId &id)
+{
+    const bool is_by_hand = &api == &TheLibraries().Plain();
+    std::vector<char> data(8192), windows(8192);
+    cudaStream_t streams[] = {nullptr, fake::NewStream(), fake::NewStream()};
+    ncclComm_t comms[4]; // two, and their twins
+    ncclWindow_t window;
+    std::vector<ByHand> hands;
+
+    EXPECT_EQ(api.ncclCommInitRank(&comms[0], 2, id, rank), ncclSuccess);
+    for (int i = 1; i < 4; i++)
+        api.ncclCommSplit(comms[0], 0, rank, &comms[i], nullptr);
+    for (int i = 0; i < 2 && is_by_hand; i++) {
+        hands.push_back({api, c.version == 2, windows.data() + 4096 * i,
+                         comms[i], comms[2 + i]});
+        api.ncclCommWindowRegister(comms[2 + i], hands[i].window, 4096, &window,
+                                   NCCL_WIN_SYMMETRIC);
+    }
+    const auto copy = [&](const Step &s, bool is_in) {
+        if (is_by_hand)
+            hands[s.comm].Copy(s, data.data(), streams[s.stream], is_in);
+    };
+    fake::BeginCapture(streams[1]);
+    fake::EnqueueAction(streams[1], [] {});
+    fake::Fork(streams[1], streams[2]);
+    const size_t size = c.is_group ? c.steps.size() : 1;
+    for (auto first = c.steps.begin(); first < c.steps.end(); first += size) {
+        std::for_each(first, first + size,
+                      [&](const Step &s) { copy(s, true); });
+        api.ncclGroupStart();
+        std::for_each(first, first + size, [&](const Step &s) {
+            cudaStream_t stream = streams[s.stream];
+
+            EXPECT_EQ(is_by_hand ? hands[s.comm].Call(s, data.data(), stream)
+                                 : RunStep(api, s, data.data(), data.data(),
+                                           comms[s.comm], stream),
+                      ncclSuccess);
+        });
+        EXPECT_EQ(api.ncclGroupEnd(), ncclSuccess);
+        std::for_each(first, first + size,
+                      [&](const Step &s) { copy(s, false); });
+    }
+    fake::Fork(streams[2], streams[1]);
+    const fake::Graph *graph = fake::EndCapture(streams[1]);
+    for (ncclComm_t comm : comms)
+        EXPECT_EQ(api.ncclCommDestroy(comm), ncclSuccess);
+    return graph != nullptr ? fake::Describe(graph) : std::set<std::string>{};
+}
+
+TEST_F(StageJobs, AddTwoEdgesToAGraphOfAProgramThatCopiesByItself)
+{
+    for (const GraphCase &c : graphs) {
+        const char *version = kVersions[c.version];
+        std::set<std::string> ours[2], theirs[2];
+        SCOPED_TRACE(c.name);
+
+        OnTwoRanks(version, [&](int rank, const ncclUniqueId &id) {
+            ours[rank] =
+                Capture(c, TheLibraries().Calm(rank, version), rank, id);
+        });
+        OnTwoRanks(version, [&](int rank, const ncclUniqueId &id) {
+            theirs[rank] = Capture(c, TheLibraries().Plain(), rank, id);
+        });
+        for (int r = 0; r < 2; r++) {
+            theirs[r].insert(c.added.begin(), c.added.end());
+            EXPECT_EQ(ours[r], theirs[r]);
+        }
+    }
+}
+
+// Eager calls, and the library's calls of the driver for each: plain ones cost
+// nothing; for others the context twice, a wait, two copies and a record, and
+// in a group a second wait.
+const struct EagerCase {
+    const char *name;
+    std::vector<Step> steps;
+    bool is_group;
+    uint64_t n_driver_calls;
+} eager[] = {
+    {"plain", {kPlain, Reduce(512, 2), Reduce(0)}, false, 0},
+    {"a plain group", {kPlain, Reduce(512, 2)}, true, 0},
+    {"one", {kStaged}, false, 6},
+    {"on two streams", {kStaged, Reduce(1536, 2)}, false, 12},
+    {"plain behind it", {kStaged, kPlain, Reduce(512, 2)}, false, 6},
+    {"a group of one", {kStaged, kPlain}, true, 6},
+    {"a group", {kStaged, Reduce(1536, 2)}, true, 2 * 3 + 2 * 4},
+};
+
+TEST_F(StageJobs, PayForStagedCallsAlone)
+{
+    for (const EagerCase &c : eager)
+        OnTwoRanks(kVersion, [&](int rank, const ncclUniqueId &id) {
+            const Api &api = TheLibraries().Calm(rank, kVersion);
+            std::vector<char> data(8192);
+            cudaStream_t streams[] = {nullptr, fake::NewStream(),
+                                      fake::NewStream()};
+            ncclComm_t comm;
+
+            api.ncclCommInitRank(&comm, 2, id, rank);
+            const uint64_t before = fake::CountDriverCalls();
+            if (c.is_group)
+                api.ncclGroupStart();
+            for (const Step &s : c.steps)
+                EXPECT_EQ(RunStep(api, s, data.data(), data.data(), comm,
+                                  streams[s.stream]),
+                          ncclSuccess);
+            if (c.is_group)
+                api.ncclGroupEnd();
+            EXPECT_EQ(fake::CountDriverCalls() - before, c.n_driver_calls)
+                << c.name;
+            EXPECT_EQ(api.ncclCommDestroy(comm), ncclSuccess);
+        });
+}
+
+// An order of NCCL that the library does not know.
+TEST_F(StageJobs, AreNotStagedWhereNcclOrdersGraphsInAnotherWay)
+{
+    for (const char *order : {"none", "behind the stream"}) {
+        const uint64_t before = fake::CountSymmetric();
+
+        setenv("FAKE_NCCL_ORDER", order, 1);
+        for (uint64_t seed = 1; seed < 4; seed++)
+            EXPECT_EQ(stage_jobs::Run(TheLibraries(), seed, Kind::kCalm).wrong,
+                      "");
+        EXPECT_EQ(fake::CountSymmetric(), before) << order;
+    }
+    unsetenv("FAKE_NCCL_ORDER");
 }
 
 // As JAX and nccl-tests do: one thread has all GPUs.

@@ -15,7 +15,8 @@
 namespace fake
 {
 
-enum { kOk = 0, kInvalid = 1, kNotReady = 600, kIsolation = 907 };
+enum { kOk = 0, kInvalid = 1, kNotReady = 600, kIsolation = 907, kLossy = 911 };
+enum { kKernel = 0, kCopy = 1, kHost = 3, kWait = 6, kRecord = 7 };
 
 struct Token {
     bool done = false;
@@ -25,12 +26,15 @@ struct Event {
     std::shared_ptr<Token> token; // of the last record; null: none
     uint64_t capture = 0;         // recorded in it last, behind 'nodes'
     std::vector<Node *> nodes;
+    bool is_gone = false; // NCCL has ended it
 };
 
 struct Node {
+    Graph *graph;
+    int type;
     Launch launch;
-    const char *kernel = nullptr;             // its name; null: it is none
-    Event *record = nullptr, *wait = nullptr; // external ones
+    const char *kernel = nullptr; // its name
+    Event *event = nullptr;       // that it waits for, or records
     std::vector<Node *> after;
 };
 
@@ -379,8 +383,20 @@ uint64_t CaptureOf(cudaStream_t stream)
     return graph != nullptr ? graph->id : 0;
 }
 
-Node *EnqueueAfter(cudaStream_t stream, const Launch &launch, Node *also,
-                   const char *kernel)
+namespace
+{
+
+Node *AddNode(Graph *graph, int type, const std::vector<Node *> &after)
+{
+    Node &node = graph->nodes.emplace_back();
+
+    node.graph = graph;
+    node.type = type;
+    node.after = after;
+    return &node;
+}
+
+Node *Enqueue(cudaStream_t stream, const Launch &launch, int type)
 {
     Locked lock;
     Stream *s = StreamOf(stream);
@@ -391,29 +407,74 @@ Node *EnqueueAfter(cudaStream_t stream, const Launch &launch, Node *also,
         Changed();
         return nullptr;
     }
-    Node &node = s->graph->nodes.emplace_back();
-    node.launch = launch;
-    node.kernel = kernel;
-    node.after = s->after;
-    if (also != nullptr)
-        node.after.push_back(also);
-    s->after = {&node};
-    return &node;
+    Node *node = AddNode(s->graph, type, s->after);
+    node->launch = launch;
+    s->after = {node};
+    return node;
 }
 
-void Enqueue(cudaStream_t stream, const Launch &launch)
+} // namespace
+
+Node *EnqueueKernel(cudaStream_t stream, const Launch &launch, const char *name,
+                    Node *also)
 {
-    EnqueueAfter(stream, launch, nullptr);
+    Node *node = Enqueue(stream, launch, kKernel);
+
+    if (node != nullptr)
+        node->kernel = name;
+    if (node != nullptr && also != nullptr)
+        node->after.push_back(also);
+    return node;
 }
 
 void EnqueueAction(cudaStream_t stream, std::function<void()> action)
 {
-    Enqueue(stream, [action] {
-        auto work = std::make_shared<ActionWork>();
+    Enqueue(
+        stream,
+        [action] {
+            auto work = std::make_shared<ActionWork>();
 
-        work->action = action;
-        return work;
-    });
+            work->action = action;
+            return work;
+        },
+        kHost);
+}
+
+void EnqueueCopy(cudaStream_t stream, void *to, const void *from,
+                 size_t n_bytes)
+{
+    Enqueue(
+        stream,
+        [=] {
+            auto work = std::make_shared<CopyWork>();
+
+            work->to = static_cast<char *>(to);
+            work->from = static_cast<const char *>(from);
+            work->n_bytes = n_bytes;
+            return work;
+        },
+        kCopy);
+}
+
+Node *AddWait(cudaStream_t stream, Event *event, bool is_behind)
+{
+    Locked lock;
+    Stream *s = StreamOf(stream);
+    Node *node = AddNode(s->graph, kWait, {});
+
+    node->event = event;
+    if (is_behind)
+        std::swap(node->after, s->after);
+    return node;
+}
+
+Node *AddRecord(Event *event, Node *after)
+{
+    Locked lock;
+    Node *node = AddNode(after->graph, kRecord, {after});
+
+    node->event = event;
+    return node;
 }
 
 void BeginCapture(cudaStream_t stream)
@@ -453,19 +514,19 @@ void LaunchGraph(Graph *graph, cudaStream_t stream)
     for (const Node &node : graph->nodes) {
         GraphRun::One &one = run->nodes.emplace_back();
 
-        if (node.wait != nullptr)
-            one.work = std::make_shared<TokenWork>(node.wait->token, true);
-        else if (node.record == nullptr)
+        if (node.type == kWait)
+            one.work = std::make_shared<TokenWork>(node.event->token, true);
+        else if (node.type != kRecord)
             one.work = node.launch();
         for (const Node *after : node.after)
             one.after.push_back(number.at(after));
     }
     for (const Node &node : graph->nodes)
-        if (node.record != nullptr) {
-            node.record->token = std::make_shared<Token>();
-            node.record->capture = 0;
+        if (node.type == kRecord) {
+            node.event->token = std::make_shared<Token>();
+            node.event->capture = 0;
             run->nodes[number.at(&node)].work =
-                std::make_shared<TokenWork>(node.record->token, false);
+                std::make_shared<TokenWork>(node.event->token, false);
         }
     run->before = graph->last;
     graph->last = run;
@@ -473,12 +534,30 @@ void LaunchGraph(Graph *graph, cudaStream_t stream)
     Changed();
 }
 
-int RecordOn(void *event, cudaStream_t stream)
+Event *NewEvent()
+{
+    return new Event;
+}
+
+void EndEvent(Event *event)
 {
     Locked lock;
-    Event *e = static_cast<Event *>(event);
+
+    event->is_gone = true;
+}
+
+bool IsDone(const Event *event)
+{
+    return event->token == nullptr || event->token->done;
+}
+
+int RecordOn(Event *e, cudaStream_t stream)
+{
+    Locked lock;
     Stream *s = StreamOf(stream);
 
+    if (e->is_gone)
+        Fault("an event is recorded that NCCL has ended");
     if (s->graph != nullptr) {
         e->capture = s->graph->id;
         e->nodes = s->after;
@@ -491,20 +570,13 @@ int RecordOn(void *event, cudaStream_t stream)
     return kOk;
 }
 
-int WaitOn(cudaStream_t stream, void *event, unsigned flags)
+int WaitOn(cudaStream_t stream, Event *e)
 {
     Locked lock;
-    Event *e = static_cast<Event *>(event);
     Stream *s = StreamOf(stream);
 
-    if (s->graph != nullptr && flags == 1) {
-        Node &node = s->graph->nodes.emplace_back();
-
-        node.wait = e;
-        node.after = s->after;
-        s->after = {&node};
-        return kOk;
-    }
+    if (e->is_gone)
+        Fault("a stream waits for an event that NCCL has ended");
     if (e->capture != 0) { // joins the capture, or stays in it
         auto graph = std::find_if(gpu.graphs.begin(), gpu.graphs.end(),
                                   [&](Graph &g) { return g.id == e->capture; });
@@ -538,9 +610,26 @@ uint64_t CountDriverCalls()
     return n_driver_calls;
 }
 
-size_t CountNodes(const Graph *graph)
+std::set<std::string> Describe(const Graph *graph)
 {
-    return graph->nodes.size();
+    static const std::map<int, const char *> kinds = {{kKernel, "kernel"},
+                                                      {kCopy, "copy"},
+                                                      {kHost, "work"},
+                                                      {kWait, "wait"},
+                                                      {kRecord, "record"}};
+    std::map<int, int> n_of;
+    std::map<const Node *, std::string> names;
+    std::set<std::string> lines;
+
+    for (const Node &node : graph->nodes) {
+        names[&node] = kinds.at(node.type) + std::to_string(++n_of[node.type]);
+        lines.insert(names[&node]);
+    }
+    for (const Node &node : graph->nodes)
+        for (const Node *after : node.after)
+            if (!lines.insert(names.at(after) + " > " + names[&node]).second)
+                Fault("two edges from " + names.at(after));
+    return lines;
 }
 
 void Fork(cudaStream_t from, cudaStream_t to)
@@ -548,7 +637,7 @@ void Fork(cudaStream_t from, cudaStream_t to)
     Event event;
 
     RecordOn(&event, from);
-    WaitOn(to, &event, 0);
+    WaitOn(to, &event);
 }
 
 } // namespace fake
@@ -606,10 +695,10 @@ EXPORTED int cuStreamDestroy_v2(cudaStream_t stream)
     return kOk;
 }
 
-EXPORTED int cuStreamWaitEvent(cudaStream_t stream, void *event, unsigned flags)
+EXPORTED int cuStreamWaitEvent(cudaStream_t stream, void *event, unsigned)
 {
     n_driver_calls++;
-    return WaitOn(stream, event, flags);
+    return WaitOn(stream, static_cast<Event *>(event));
 }
 
 EXPORTED int cuStreamGetCaptureInfo_v2(cudaStream_t stream, int *status,
@@ -635,22 +724,10 @@ EXPORTED int cuThreadExchangeStreamCaptureMode(int *)
     return kOk;
 }
 
-EXPORTED int cuEventCreate(void **event, unsigned)
-{
-    *event = new Event;
-    return kOk;
-}
-
-EXPORTED int cuEventDestroy_v2(void *event)
-{
-    delete static_cast<Event *>(event);
-    return kOk;
-}
-
 EXPORTED int cuEventRecord(void *event, cudaStream_t stream)
 {
     n_driver_calls++;
-    return RecordOn(event, stream);
+    return RecordOn(static_cast<Event *>(event), stream);
 }
 
 EXPORTED int cuEventQuery(void *event)
@@ -659,24 +736,67 @@ EXPORTED int cuEventQuery(void *event)
     Locked lock;
     const Event *e = static_cast<Event *>(event);
 
+    if (e->is_gone)
+        Fault("an event is queried that NCCL has ended");
     if (e->capture != 0)
         return kInvalid;
-    return e->token == nullptr || e->token->done ? kOk : kNotReady;
+    return IsDone(e) ? kOk : kNotReady;
 }
 
-EXPORTED int cuGraphAddEventRecordNode(void **node, void *graph,
-                                       void *const *after, size_t n_after,
-                                       void *event)
+// As of CUDA 12.3: symmetric kernels may begin before a kernel ends, which
+// edges say, and who does not ask for that gets no nodes.
+static int GiveNodes(const std::vector<Node *> &all, void **nodes,
+                     const void *edges, size_t *n)
 {
     n_driver_calls++;
-    Locked lock;
-    Node &added = static_cast<Graph *>(graph)->nodes.emplace_back();
-
-    added.record = static_cast<Event *>(event);
-    for (size_t i = 0; i < n_after; i++)
-        added.after.push_back(static_cast<Node *>(after[i]));
-    *node = &added;
+    if (nodes != nullptr && edges == nullptr)
+        return kLossy;
+    for (size_t i = 0; nodes != nullptr && i < std::min(*n, all.size()); i++)
+        nodes[i] = all[i];
+    *n = nodes != nullptr ? std::min(*n, all.size()) : all.size();
     return kOk;
+}
+
+EXPORTED int cuGraphNodeGetDependencies_v2(void *node, void **before,
+                                           void *edges, size_t *n)
+{
+    Locked lock;
+
+    return GiveNodes(static_cast<Node *>(node)->after, before, edges, n);
+}
+
+EXPORTED int cuGraphNodeGetDependentNodes_v2(void *node, void **behind,
+                                             void *edges, size_t *n)
+{
+    Locked lock;
+    std::vector<Node *> all;
+
+    for (Node &other : static_cast<Node *>(node)->graph->nodes)
+        if (std::find(other.after.begin(), other.after.end(), node) !=
+            other.after.end())
+            all.push_back(&other);
+    return GiveNodes(all, behind, edges, n);
+}
+
+static int GiveEvent(const void *node, int type, void **event)
+{
+    const Node *n = static_cast<const Node *>(node);
+
+    n_driver_calls++;
+    if (n->type != type)
+        return kInvalid;
+    *event = n->event;
+    return kOk;
+}
+
+EXPORTED int cuGraphEventWaitNodeGetEvent(void *node, void **event)
+{
+    return GiveEvent(node, kWait, event);
+}
+
+EXPORTED int cuGraphEventRecordNodeGetEvent(void *node, void **event)
+{
+    return GiveEvent(node, kRecord, event);
 }
 
 EXPORTED int cuGraphAddDependencies(void *, void *const *from, void *const *to,
@@ -744,7 +864,7 @@ EXPORTED int cuGraphGetNodes(void *graph, void **nodes, size_t *n_nodes)
 
 EXPORTED int cuGraphNodeGetType(void *node, int *type)
 {
-    *type = static_cast<Node *>(node)->kernel != nullptr ? 0 : 1;
+    *type = static_cast<Node *>(node)->type;
     return kOk;
 }
 
@@ -775,13 +895,6 @@ EXPORTED int cuMemcpyAsync(void *to, const void *from, size_t n_bytes,
                            cudaStream_t stream)
 {
     n_driver_calls++;
-    Enqueue(stream, [=] {
-        auto work = std::make_shared<CopyWork>();
-
-        work->to = static_cast<char *>(to);
-        work->from = static_cast<const char *>(from);
-        work->n_bytes = n_bytes;
-        return work;
-    });
+    EnqueueCopy(stream, to, from, n_bytes);
     return kOk;
 }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,15 +62,27 @@ void Changed(); // something that a thread may wait for; within Lock()
 // ---- streams ----
 cudaStream_t NewStream();
 bool Synchronize(cudaStream_t stream); // false: it never ends
-void Enqueue(cudaStream_t stream, const Launch &launch);
 void EnqueueAction(cudaStream_t stream, std::function<void()> action);
-
-// Nodes that a stream's next operation follows, and a node that it follows
-// too, if it is captured: NCCL's order of a communicator.
-struct Node;
+void EnqueueCopy(cudaStream_t stream, void *to, const void *from,
+                 size_t n_bytes);
 uint64_t CaptureOf(cudaStream_t stream); // 0: none
-Node *EnqueueAfter(cudaStream_t stream, const Launch &launch, Node *also,
-                   const char *kernel = nullptr);
+
+// A kernel of a name, and its node, if it is captured: it follows 'also', too,
+// unless that is null.
+struct Node;
+Node *EnqueueKernel(cudaStream_t stream, const Launch &launch, const char *name,
+                    Node *also);
+
+// Events of NCCL, which must not be used once they are ended, and nodes that
+// wait for one as the first of a graph, or behind the stream, or record it.
+struct Event;
+Event *NewEvent();
+void EndEvent(Event *event);
+bool IsDone(const Event *event);                 // what was recorded last
+int RecordOn(Event *event, cudaStream_t stream); // 0, as CUDA
+int WaitOn(cudaStream_t stream, Event *event);
+Node *AddWait(cudaStream_t stream, Event *event, bool is_behind);
+Node *AddRecord(Event *event, Node *after);
 
 void BeginCapture(cudaStream_t stream);
 struct Graph;
@@ -78,8 +91,9 @@ void LaunchGraph(Graph *graph, cudaStream_t stream);
 void Fork(cudaStream_t from, cudaStream_t to); // 'to' waits for 'from'
 
 // The cost of a library: its calls of the driver in this thread, but for
-// cuStreamGetCaptureInfo_v2(), and the nodes of a graph.
+// cuStreamGetCaptureInfo_v2(), and the nodes and edges of a graph, by their
+// kind and number: "copy1", "copy1 > kernel1".
 uint64_t CountDriverCalls();
-size_t CountNodes(const Graph *graph);
+std::set<std::string> Describe(const Graph *graph);
 
 } // namespace fake

@@ -2,7 +2,10 @@
 // the GPUs of fake_gpu.h, as the real one does:
 //
 // - operations of a communicator run one after the other, in the order of the
-//   calls, also across graphs; each waits for all ranks at its begin and end,
+//   calls, also across graphs, for which NCCL has an event: what is captured
+//   stands between nodes that wait for it and record it; those of a group
+//   follow all its streams, which go on behind them;
+// - each operation waits for all ranks at its begin and end,
 //   and in between reads and writes the buffers of all, piece by piece;
 // - buffers that lie in windows of that communicator are taken to stand at this
 //   rank's offset in every rank's window, whatever they do there;
@@ -62,6 +65,7 @@ struct ncclComm {
     bool is_aborted = false, is_connected = false;
     int version; // of the NCCL that made it
     std::deque<Operation *> running;
+    fake::Event *serial = fake::NewEvent();
     std::map<uint64_t, fake::Node *> last; // by capture
     std::vector<std::pair<char *, size_t>> windows;
 };
@@ -272,9 +276,8 @@ struct Operation : fake::Work {
 
 struct Job {
     enum Kind {
-        kMeets,    // it takes all ranks
-        kLaunches, // unless a meeting failed
-        kEnds,     // a communicator
+        kMeets, // it takes all ranks
+        kEnds,  // a communicator
     } kind;
     std::function<ncclResult_t()> run;
     int rank;
@@ -283,18 +286,76 @@ struct Job {
 thread_local struct {
     int depth = 0;
     std::vector<Job> jobs;
+    std::vector<std::pair<int, std::vector<Call>>> launches; // by rank and
+                                                             // communicator
 } group;
 
 thread_local int alloc_failures = 0, split_failures = 0;
 
+// Launches the calls of a communicator that a group has.
+void LaunchAll(const std::vector<Call> &calls)
+{
+    ncclComm_t comm = calls[0].comm;
+    cudaStream_t first = calls[0].stream;
+    const uint64_t id = fake::CaptureOf(first);
+    std::vector<cudaStream_t> others;
+    fake::Node *node = nullptr;
+
+    for (const Call &call : calls) {
+        if (comm->family->n_ranks == 1)
+            fake::EnqueueCopy(call.stream, call.recv, call.send,
+                              call.count * SizeOf(call.type));
+        else if (call.stream != first && std::find(others.begin(), others.end(),
+                                                   call.stream) == others.end())
+            others.push_back(call.stream);
+    }
+    if (comm->family->n_ranks == 1)
+        return;
+    for (cudaStream_t stream : others)
+        fake::Fork(stream, first);
+    // NCCL keeps no order of graphs without its support of mixed ones.
+    const char *order = getenv("FAKE_NCCL_ORDER");
+    const bool has_order = order == nullptr || strcmp(order, "none") != 0;
+
+    if (id != 0 && has_order)
+        node = comm->last.count(id) > 0
+                   ? comm->last[id]
+                   : fake::AddWait(first, comm->serial, order != nullptr);
+    else if (id == 0)
+        fake::WaitOn(first, comm->serial);
+    for (const Call &call : calls)
+        node = fake::EnqueueKernel(
+            first,
+            [call] {
+                auto work = std::make_shared<Operation>();
+
+                work->call = call;
+                work->number = call.comm->n_operations++;
+                call.comm->running.push_back(work.get());
+                return work;
+            },
+            comm->windows.empty() || getenv("FAKE_NCCL_NO_SYMMETRIC")
+                ? "ncclDevKernel"
+                : "ncclSymkDevKernel",
+            &call == &calls[0] ? node : nullptr);
+    for (cudaStream_t stream : others)
+        fake::Fork(first, stream);
+    if (id != 0 && has_order)
+        comm->last[id] = fake::AddRecord(comm->serial, node);
+    else if (id == 0)
+        fake::RecordOn(comm->serial, first);
+}
+
 ncclResult_t RunJobs()
 {
-    auto jobs = std::move(group.jobs);
+    const auto jobs = std::move(group.jobs);
+    const auto launches = std::move(group.launches);
     const int rank = fake::RankEntered();
     std::vector<ncclResult_t> results(jobs.size() + 1, ncclSuccess);
     std::vector<fake::OfRank> meetings;
 
     group.jobs.clear();
+    group.launches.clear();
     for (size_t i = 0; i < jobs.size(); i++)
         if (jobs[i].kind == Job::kMeets)
             meetings.emplace_back(jobs[i].rank,
@@ -304,11 +365,13 @@ ncclResult_t RunJobs()
         meetings[0].second();
     } else if (!meetings.empty())
         fake::RunAtOnce(meetings);
-    const bool is_met =
-        *std::max_element(results.begin(), results.end()) == ncclSuccess;
+    if (*std::max_element(results.begin(), results.end()) == ncclSuccess)
+        for (const auto &[of, calls] : launches) {
+            fake::EnterThread(of);
+            fake::Lock([&] { LaunchAll(calls); });
+        }
     for (size_t i = 0; i < jobs.size(); i++)
-        if (jobs[i].kind == Job::kEnds ||
-            (jobs[i].kind == Job::kLaunches && is_met)) {
+        if (jobs[i].kind == Job::kEnds) {
             fake::EnterThread(jobs[i].rank);
             results[i] = jobs[i].run();
         }
@@ -340,37 +403,15 @@ ncclResult_t Launch(const Call &call)
         if (result != ncclSuccess)
             return result;
     }
-    return InGroup(Job::kLaunches, [call, comm]() -> ncclResult_t {
-        fake::Lock([&] {
-            const uint64_t id = fake::CaptureOf(call.stream);
-
-            if (comm->family->n_ranks == 1 || call.count == 0) {
-                const size_t n = call.count * SizeOf(call.type);
-
-                fake::EnqueueAction(call.stream, [call, n] {
-                    memmove(call.recv, call.send, n);
-                });
-                return;
-            }
-            fake::Node *node = fake::EnqueueAfter(
-                call.stream,
-                [call] {
-                    auto work = std::make_shared<Operation>();
-
-                    work->call = call;
-                    work->number = call.comm->n_operations++;
-                    call.comm->running.push_back(work.get());
-                    return work;
-                },
-                id != 0 ? comm->last[id] : nullptr,
-                comm->windows.empty() || getenv("FAKE_NCCL_NO_SYMMETRIC")
-                    ? "ncclDevKernel"
-                    : "ncclSymkDevKernel");
-            if (id != 0)
-                comm->last[id] = node;
-        });
+    if (call.count == 0)
         return ncclSuccess;
-    });
+    auto of_comm = std::find_if(
+        group.launches.begin(), group.launches.end(),
+        [comm](const auto &other) { return other.second[0].comm == comm; });
+    if (of_comm == group.launches.end())
+        of_comm = group.launches.insert(of_comm, {fake::RankEntered(), {}});
+    of_comm->second.push_back(call);
+    return group.depth > 0 ? ncclSuccess : RunJobs();
 }
 
 // ---- what takes all ranks ----
@@ -459,8 +500,11 @@ ncclResult_t Divide(ncclComm_t comm, int color, int key, ncclComm_t *child)
 // Waits for the communicator's operations.
 ncclResult_t Reclaim(ncclComm_t comm)
 {
-    if (!fake::WaitUntil([comm] { return comm->running.empty(); }))
+    if (!fake::WaitUntil([comm] {
+            return comm->running.empty() && fake::IsDone(comm->serial);
+        }))
         return ncclSystemError;
+    fake::EndEvent(comm->serial);
     return ncclSuccess;
 }
 
