@@ -1,10 +1,8 @@
 /* nccl_text_arm.c - the arm that a file of nccl-tests is of */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/names.h"
-#include "core/room.h"
 #include "core/text.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/measurements/nccl_text.h"
@@ -103,28 +101,6 @@ static enum stp_status arm_set(struct stp_dataset *data,
     return STP_OK;
 }
 
-/* Numbers the passes of each arm by themselves: one that stands behind another
- * in the same text is of no later round. */
-static enum stp_status arm_number_passes(struct stp_dataset *data,
-                                         struct stp_error *err)
-{
-    unsigned *pass;
-
-    if (!STP_ZEROED(pass, data->n_rows + 1))
-        return stp_nomem(err);
-    for (size_t i = 0; i < data->n_rows; i++)
-        for (size_t j = i; j-- > 0;)
-            if (stp_same_run(&data->rows[j], &data->rows[i])) {
-                pass[i] =
-                    pass[j] + (data->rows[j].round != data->rows[i].round);
-                break;
-            }
-    for (size_t i = 0; i < data->n_rows; i++)
-        data->rows[i].round = pass[i];
-    free(pass);
-    return STP_OK;
-}
-
 enum stp_status stp_nccl_text_add(const char *text, size_t len, int coll,
                                   unsigned n_ranks, const struct stp_arm *arm,
                                   struct stp_dataset *data,
@@ -148,7 +124,6 @@ enum stp_status stp_nccl_text_add(const char *text, size_t len, int coll,
         status = arm_set(&more, arm, err);
     for (size_t i = 0; i < more.n_rows; i++)
         more.rows[i].single_pass = true;
-    STP_THEN(status, arm_number_passes(&more, err));
     STP_THEN(status, stp_measurements_pool(data, &more, true, err));
     stp_dataset_free(&more);
     return status;

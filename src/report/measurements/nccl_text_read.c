@@ -67,8 +67,7 @@ struct reader {
 
 /* ---- words ---- */
 
-static bool text_same_field(const struct stp_field *a,
-                            const struct stp_field *b)
+static bool text_same(const struct stp_field *a, const struct stp_field *b)
 {
     return a->len == b->len && (a->len == 0 || memcmp(a->s, b->s, a->len) == 0);
 }
@@ -191,20 +190,26 @@ static enum stp_status text_compare_tables(const struct reader *r)
                        worst);
 }
 
-/* Ends a run. */
+/* Ends a run, whose rounds follow those of the same test and arm before. */
 static enum stp_status text_end_run(struct reader *r)
 {
     enum stp_status status = text_drop_row(r);
-    const size_t n = r->data->n_rows - r->begin;
+    struct stp_measurement *rows = r->data->rows;
+    size_t n = r->data->n_rows - r->begin;
+    unsigned first = 0;
 
     if (status == STP_OK && n > 0)
-        status = text_end_rows(r, &r->data->rows[r->begin], n);
+        status = text_end_rows(r, &rows[r->begin], n);
     STP_THEN(status, text_compare_tables(r));
-    if (status == STP_OK && n > 0 && r->begin > 0)
-        r->n_pooled +=
-            !r->names_arms && stp_same_run(&r->data->rows[r->begin - 1],
-                                           &r->data->rows[r->begin]);
-    r->begin = r->data->n_rows;
+    n = r->data->n_rows;
+    for (size_t i = r->begin; i-- > 0 && r->begin < n && first == 0;)
+        if (stp_same_run(&rows[i], &rows[r->begin]))
+            first = rows[i].round + 1;
+    r->n_pooled += first > 0 && !r->names_arms;
+    for (; r->begin < n; r->begin++)
+        rows[r->begin].round += first;
+    r->m.round = 0;
+    r->last_bytes = UINT64_MAX;
     r->figures = (struct stp_nccl_figures){.high = STP_NCCL_ANY_RATIO};
     return status;
 }
@@ -329,10 +334,10 @@ static enum stp_status text_read_rank(struct reader *r,
                 words[i + 1].column};
     if (r->n_group == 0)
         r->group = group;
-    if (!text_same_field(&group, &r->group))
+    if (!text_same(&group, &r->group))
         return STP_OK;
     r->n_group++;
-    while (known < r->n_hosts && !text_same_field(&r->hosts[known], &host))
+    while (known < r->n_hosts && !text_same(&r->hosts[known], &host))
         known++;
     if (host.len > 0 && known == r->n_hosts) {
         if (!STP_ROOM(r->hosts, r->n_hosts, r->hosts_capacity))
@@ -421,12 +426,10 @@ static enum stp_status text_read_header(struct reader *r,
                                         const struct stp_field *words, size_t n)
 {
     if (stp_nccl_columns_name(words, n, r->first_in_place, &r->columns)) {
-        if (!r->names_arms)
-            STP_TRY(text_end_run(r));
+        STP_TRY(text_end_run(r));
         if (!r->names_arms && r->data->n_rows > r->listed_at)
             text_forget_ranks(r); /* a list is of one table */
         r->ended = r->first_in_place = false;
-        r->last_bytes = UINT64_MAX;
         r->columns_line = r->line;
     } else {
         r->first_in_place = stp_field_is(&words[0], "in-place");
@@ -439,12 +442,12 @@ static enum stp_status text_read_header(struct reader *r,
 static enum stp_status text_read_foot(struct reader *r,
                                       const struct stp_field *words, size_t n)
 {
-    const bool is_wrong = n > 6 && stp_field_is(&words[6], "FAILED");
-    bool is_told = false; /* which */
+    bool is_wrong = n > 6 && stp_field_is(&words[6], "FAILED");
 
-    for (size_t i = r->begin; i < r->data->n_rows; i++)
-        is_told |= r->data->rows[i].n_wrong > 0;
-    for (size_t i = r->begin; i < r->data->n_rows && is_wrong && !is_told; i++)
+    STP_TRY(text_drop_row(r));
+    for (size_t i = r->begin; i < r->data->n_rows; i++) /* or ours, or told */
+        is_wrong &= !r->names_arms && r->data->rows[i].n_wrong <= 0;
+    for (size_t i = r->begin; i < r->data->n_rows && is_wrong; i++)
         r->data->rows[i].n_wrong = 1;
     r->ended = true;
     return text_end_run(r);
@@ -650,8 +653,7 @@ static bool text_learn_prefix(struct reader *r, const char *line,
         end--;
     const struct stp_field prefix = {line, (size_t)(end - line), 1};
 
-    if (prefix.len < 6 || end[-1] != ':' ||
-        text_same_field(&prefix, &r->prefix))
+    if (prefix.len < 6 || end[-1] != ':' || text_same(&prefix, &r->prefix))
         return false;
     r->prefix = prefix;
     return true;
@@ -760,7 +762,7 @@ static enum stp_status text_read_line(struct reader *r, const char *line,
         STP_TRY(comment->read(r, words + at, n - at));
     } else if (!r->is_other && !r->ended) {
         STP_TRY(text_read_row(r, line, words, n, &found));
-        if (!text_same_field(&prefix, &r->prefix))
+        if (!text_same(&prefix, &r->prefix))
             return text_read_line(r, line, len);
     }
     STP_TRY(stp_nccl_log_read(&r->log, &m, line + len, r->err));

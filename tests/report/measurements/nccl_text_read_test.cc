@@ -572,6 +572,42 @@ TEST_F(Read, RefusesWithLineColumnAndWord)
         EXPECT_EQ(nullptr, data_.rows);
     }
 }
+// Rounds of a test and arm are numbered through all of its tables, of which
+// those of ours are of arms, and say themselves which rows are wrong.
+TEST_F(Read, RoundsGoOnFromTableToTable)
+{
+    const std::string reduce = "# Collective test starting: all_reduce_perf\n",
+                      gather = "# Collective test starting: all_gather_perf\n",
+                      ours = "# steptune version 1 backend=nccl\n" +
+                             (reduce + HEAD),
+                      row = "1024 256 float sum -1 9 0 0 0\n",
+                      wrong = "1024 256 float sum -1 9 0 0 7\n",
+                      foot = "# Out of bounds values : 1 FAILED\n";
+    const std::string a = reduce + HEAD + row, b = gather + HEAD + row,
+                      tree = reduce + "# Arm: tree/ll\n" + COLUMNS;
+    const struct {
+        std::string text, rounds, n_wrong;
+    } cases[] = {
+        {a + row + a + a, "0123", "0000"},
+        {a + b + row + a + b, "00112", "00000"},
+        {a + row + foot + a + foot, "012", "111"},
+        {ours + wrong + tree + row + foot, "00", "70"},
+        {ours + wrong + tree + row + ours + row + tree + row, "0011", "7000"},
+    };
+
+    for (const auto &c : cases) {
+        std::string rounds, n_wrong;
+
+        ASSERT_EQ(STP_OK, Parse(c.text, -1)) << err_.text;
+        for (size_t i = 0; i < data_.n_rows; i++) {
+            rounds += std::to_string(data_.rows[i].round);
+            n_wrong += std::to_string(data_.rows[i].n_wrong);
+        }
+        EXPECT_EQ(c.rounds, rounds) << c.text;
+        EXPECT_EQ(c.n_wrong, n_wrong) << c.text;
+    }
+}
+
 // ---- JSON, as nccl-tests write it with -J ----
 
 const char kJson[] = R"({"version":2,"start_time":"2026-01-01 00:00:00",
