@@ -547,11 +547,13 @@ static void here_leaves_nothing(const struct here *h)
         h->call->table[0][i] = -1;
 }
 
-/* Makes one of three valid decisions that differ at any size. */
+/* Makes one of 96 valid decisions that differ at any size: four ranks that draw
+ * them by a clock or by their addresses are not asked more than once at some
+ * sizes, and must not agree there by chance. */
 static void here_choose(const struct here *h, long long number)
 {
     planted_take(h->call, NCCL_ALGO_RING, (int)(number % NCCL_NUM_PROTOCOLS),
-                 0);
+                 1 + (int)(number / NCCL_NUM_PROTOCOLS % 32));
 }
 
 static void here_by_context(const struct here *h)
