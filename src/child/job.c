@@ -166,6 +166,30 @@ static enum stp_status job_read_failure(const struct stp_job *job, int told,
                     job->argv[0], strerror(failure.error));
 }
 
+/* Signals that are waited for, and not handled: none is lost between two looks
+ * at the job. */
+static void job_block(sigset_t *watched)
+{
+    sigset_t blocked;
+
+    sigemptyset(watched);
+    sigaddset(watched, SIGCHLD);
+    for (int i = 0; i < N_FORWARDED; i++)
+        sigaddset(watched, forwarded[i]);
+    signal(SIGCHLD, SIG_DFL); /* ignored, there would be nothing to wait for */
+    sigprocmask(SIG_BLOCK, watched, &blocked);
+    if (!before.is_set)
+        before.blocked = blocked;
+    before.is_set = true;
+}
+
+void stp_job_hold_signals(void)
+{
+    sigset_t watched;
+
+    job_block(&watched);
+}
+
 static enum stp_status job_start(struct running *r, struct stp_error *err)
 {
     int told[2];
@@ -175,21 +199,7 @@ static enum stp_status job_start(struct running *r, struct stp_error *err)
         return stp_fail(err, STP_ERR_DEVICE, "cannot start a process: %s",
                         strerror(errno));
     fcntl(told[1], F_SETFD, FD_CLOEXEC);
-
-    /* Signals that are waited for, and not handled: none is lost between two
-     * looks at the job. */
-    sigset_t blocked;
-
-    sigemptyset(&r->watched);
-    sigaddset(&r->watched, SIGCHLD);
-    for (int i = 0; i < N_FORWARDED; i++)
-        sigaddset(&r->watched, forwarded[i]);
-    signal(SIGCHLD, SIG_DFL); /* ignored, there would be nothing to wait for */
-    sigprocmask(SIG_BLOCK, &r->watched, &blocked);
-    if (!before.is_set)
-        before.blocked = blocked;
-    before.is_set = true;
-
+    job_block(&r->watched);
     r->begin_s = job_now_s();
     r->pid = stp_child_start(r->job->output != NULL);
     if (r->pid == 0) {

@@ -12,6 +12,10 @@
 
 #include "core/status.h"
 
+/* Blocks them already, for a process that makes files for its job: what comes
+ * before the job begins goes to the job. */
+void stp_job_hold_signals(void);
+
 /* Whether this process has the variable, and it is not empty. */
 bool stp_job_has(const char *name);
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "child/job.h"
 #include "cli/cli.h"
 #include "core/nearest.h"
 #include "store/store_address.h"
@@ -36,6 +37,7 @@ bool stp_make_temporary(const char *name, char path[STP_CLI_PATH])
     int n = snprintf(path, STP_CLI_PATH, "%s/%s-XXXXXX",
                      top != NULL && *top != '\0' ? top : "/tmp", name);
 
+    stp_job_hold_signals();
     return n > 0 && n < STP_CLI_PATH && mkdtemp(path) != NULL;
 }
 

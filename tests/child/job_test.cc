@@ -136,6 +136,32 @@ TEST_F(Job, BlocksNoSignalsInTheNextOne)
     EXPECT_EQ("143 143 ", process.Said());
 }
 
+// As when the terminal hangs up while files of the job are made.
+TEST_F(Job, HasTheSignalsThatCameBeforeItBegan)
+{
+    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+        SCOPED_TRACE(signal);
+        Process process([&] {
+            char command[] = "exec sleep 100", sh[] = "sh", c[] = "-c";
+            char *argv[] = {sh, c, command, nullptr};
+            stp_job job{};
+            stp_job_end end{};
+            stp_error err{};
+
+            stp_job_hold_signals();
+            stp_job_hold_signals(); // again, which does no more
+            kill(getpid(), signal);
+            job.argv = argv;
+            EXPECT_EQ(STP_OK, stp_job_run(&job, &end, &err));
+            return std::to_string(end.status) + " " +
+                   std::to_string(end.signal);
+        });
+        EXPECT_EQ(std::to_string(128 + signal) + " " +
+                      std::to_string(signal == SIGUSR1 ? 0 : signal),
+                  process.Said());
+    }
+}
+
 TEST(JobCommand, IsPrintedAsItIsTyped)
 {
     const struct {
