@@ -107,9 +107,13 @@ static enum stp_status attempt_start(struct attempt *a, struct stp_error *err)
 static int attempt_complain(const struct attempt *a, const char *why)
 {
     char rank[32] = "";
+    struct stat st;
 
     if (a->s->world->size > 1)
         snprintf(rank, sizeof(rank), " on rank %u", a->s->world->rank);
+    if (stat(a->output, &st) == 0 && st.st_size == 0)
+        return stp_complain("run %u (%s)%s %s, and its output is empty",
+                            a->number, a->arm->label, rank, why);
     stp_complain(
         "run %u (%s)%s %s; the last lines of its output%s%s:", a->number,
         a->arm->label, rank, why, a->s->o->output != NULL ? ", " : "",
@@ -151,7 +155,7 @@ static int attempt_read_trace(struct attempt *a, struct stp_job_step *step)
     if (stp_traces_load(a->trace, &trace, &err) != STP_OK)
         return attempt_warn_no_steps(
             a, "NCCL's profiler recorded no collective, which takes NCCL 2.27 "
-               "or later and several ranks");
+               "or later, several ranks, and room in TMPDIR or /tmp");
     status = stp_job_step_traced(&trace, step, &err);
     stp_trace_free(&trace);
     if (status == STP_ERR_NOTHING)

@@ -270,16 +270,20 @@ static enum stp_status job_sum_up(const struct job_run *run,
 }
 
 /* Why nothing was found out; NULL if something was. */
-static const char *job_explain(const struct job_result *r)
+static const char *job_explain(const struct job_run *run,
+                               const struct job_result *r)
 {
     if (r->last.n_blocks > 0)
         return NULL;
     for (size_t i = 0; i < r->last.n_sets; i++)
         if (r->last.sets[i].has_plan && !(r->last.sets[i].plan_us > 0))
             return "earlier runs rule out all arms that the schedule has";
+    if (r->ledgers.n == 0 && run->end.status != 0 && !run->end.is_limited)
+        return "the job ended before NCCL loaded the plugin";
     if (r->ledgers.n == 0)
         return "NCCL did not load the plugin: the job made no communicator, "
-               "or `steptune doctor` says why";
+               "or sets NCCL_TUNER_PLUGIN itself, or `steptune doctor` says "
+               "why";
     if (r->last.has_graphs)
         return "the job's collectives are captured into CUDA graphs, for "
                "which NCCL asks a tuner once: nothing can be tried in their "
@@ -300,6 +304,8 @@ static const char *job_explain(const struct job_result *r)
 static void job_print_end(const struct job_run *run, FILE *fp)
 {
     const int64_t start_ms = run->first_ms - run->begin_ms;
+    const int signal = run->end.signal != 0 ? run->end.signal
+                                            : run->end.status - STP_JOB_SIGNAL;
 
     fprintf(fp, "The job ran for %.1f s", run->end.wall_s);
     if (start_ms >= TOLD_START_MS)
@@ -310,15 +316,16 @@ static void job_print_end(const struct job_run *run, FILE *fp)
     if (run->end.is_limited)
         fprintf(fp, ", until %s ended it; what it printed is in %s.job.txt",
                 run->is_settled ? "--until" : "--for", run->job->output);
-    else if (run->end.signal != 0)
-        fprintf(fp, ", until signal %d ended it", run->end.signal);
+    else if (signal > 0)
+        fprintf(fp, ", until signal %d (%s) ended it", signal,
+                strsignal(signal));
     else if (run->end.status != 0)
         fprintf(fp, " and ended with status %d", run->end.status);
     fputs(".\n", fp);
 }
 
 static enum stp_status job_print(const struct job_run *run,
-                                 const struct job_result *r,
+                                 const struct job_result *r, bool is_saved,
                                  struct stp_error *err)
 {
     char stage[STP_CLI_PATH + 16];
@@ -346,6 +353,8 @@ static enum stp_status job_print(const struct job_run *run,
         puts("No arm makes the step shorter beyond doubt: NCCL's own choice "
              "stays.");
     status = stp_print_learned_keys(&r->last, NULL, stdout, err);
+    if (!is_saved)
+        return status;
     putchar('\n');
     printf("Wrote %s (%zu rule%s).\n", run->job->output, n, n == 1 ? "" : "s");
     if (n > 0)
@@ -367,9 +376,9 @@ static int job_finish(struct job_run *run, const struct job_result *r)
         .gpu = r->gpu[0] != '\0' ? r->gpu : NULL,
         .same_bits = run->job->same_bits,
     };
-    const char *why = job_explain(r);
-    struct stp_error err;
-    enum stp_status status;
+    const char *why = job_explain(run, r);
+    struct stp_error err, unprinted;
+    enum stp_status status, printed;
 
     if (why != NULL) {
         job_print_end(run, stderr);
@@ -383,8 +392,11 @@ static int job_finish(struct job_run *run, const struct job_result *r)
              stp_job_rules_save(&r->rules, &origin, run->job->output, &err));
     if (status == STP_OK && run->backup[0] != '\0')
         stp_complain(STP_POLICY_KEPT, run->job->output, run->backup);
-    STP_THEN(status, job_print(run, r, &err));
-    return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
+    /* a full disk takes the policy, and not the answer */
+    printed = job_print(run, r, status == STP_OK, &unprinted);
+    if (status == STP_OK && printed == STP_OK)
+        return STP_EXIT_OK;
+    return stp_complain_error(NULL, status != STP_OK ? &err : &unprinted);
 }
 
 /* Whether a launcher started this process with another rank than 0, or its

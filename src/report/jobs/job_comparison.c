@@ -161,7 +161,7 @@ static void comparison_print_start(const struct comparison *c, FILE *fp)
     if (start_s < TOLD_START_S * (double)n || n == 0)
         return;
     fprintf(fp,
-            "A run takes %.0f s, of which %.0f pass before its first "
+            "A run takes %.3g s, of which %.3g pass before its first "
             "communicator (imports and the like)%s.\n",
             wall_s / (double)n, start_s / (double)n,
             c->measure == STP_JOB_WALL ? ", in which no arm differs" : "");
