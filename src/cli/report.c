@@ -178,6 +178,7 @@ int stp_cmd_report(int argc, char **argv)
     struct report_options o = {0};
     struct stp_page_found *found = malloc(sizeof(*found));
     bool auto_is_wrong = false, is_normal;
+    int exit_status = STP_EXIT_OK;
     struct stp_error err;
     enum stp_status status;
 
@@ -187,7 +188,8 @@ int stp_cmd_report(int argc, char **argv)
     status = STP_OK;
     is_normal = report_is_normal(&o, data);
     if (is_normal) {
-        stp_report_wrong(&data[0], false);
+        exit_status = stp_report_wrong(&data[0], false);
+        exit_status |= stp_report_wrong(&data[1], false);
         status = report_normal(&o, &data[0], &data[1], &err);
         o.paths.n = 1; /* of which the page is */
     }
@@ -212,5 +214,5 @@ int stp_cmd_report(int argc, char **argv)
         return stp_complain_error(NULL, &err);
     if (!o.machine.json)
         printf("Wrote %s.\n", o.output);
-    return auto_is_wrong ? STP_EXIT_FAILED : STP_EXIT_OK;
+    return auto_is_wrong ? STP_EXIT_FAILED : exit_status;
 }

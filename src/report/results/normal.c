@@ -6,6 +6,7 @@
 
 #include "analyse/bandwidth.h"
 #include "analyse/order.h"
+#include "analyse/wrong.h"
 #include "core/room.h"
 #include "core/names.h"
 #include "core/text.h"
@@ -53,17 +54,20 @@ static bool normal_is_series(const struct size *a, const struct size *b)
 static bool normal_collect(const struct stp_dataset *data, struct sizes *sizes)
 {
     bool in_place = true; /* all of them; else only those that are not count */
-    size_t n = 0;
+    const struct stp_measurement **rows;
+    size_t n = 0, n_right;
 
-    for (size_t i = 0; i < data->n_rows; i++)
-        in_place &= data->rows[i].in_place;
     sizes->n = 0;
-    if (!STP_ZEROED(sizes->at, data->n_rows + 1))
+    if (!STP_ZEROED(sizes->at, data->n_rows + 1) ||
+        !STP_ZEROED(rows, data->n_rows + 1))
         return false;
-    for (size_t i = 0; i < data->n_rows; i++)
-        if (data->rows[i].in_place == in_place && data->rows[i].n_wrong <= 0)
-            sizes->at[n++] =
-                (struct size){data->rows[i], data->rows[i].us.mean, 1, NULL};
+    n_right = stp_right_rows(data, false, rows);
+    for (size_t i = 0; i < n_right; i++)
+        in_place &= rows[i]->in_place;
+    for (size_t i = 0; i < n_right; i++)
+        if (rows[i]->in_place == in_place)
+            sizes->at[n++] = (struct size){*rows[i], rows[i]->us.mean, 1, NULL};
+    free(rows);
     qsort(sizes->at, n, sizeof(*sizes->at), normal_order);
     for (size_t i = 0; i < n; i++) {
         struct size *last = &sizes->at[sizes->n > 0 ? sizes->n - 1 : 0];
