@@ -81,6 +81,12 @@ class Libraries
             hasty_[r] = Load("hasty" + std::to_string(r), of_three, "300");
         }
         other_ = Load("other", others, "300");
+        for (int r = 0; r < 2; r++) {
+            std::filesystem::create_directory(Report(r));
+            setenv("STEPTUNE_STAGE_REPORT", Report(r).c_str(), 1);
+            told_[r] = Load("told" + std::to_string(r), rules, "20000");
+            unsetenv("STEPTUNE_STAGE_REPORT");
+        }
     }
     const Api &Plain() const
     {
@@ -97,6 +103,18 @@ class Libraries
     const Api &Other() const
     {
         return *other_;
+    }
+    const Api &Told(int rank) const // of two, which write into Report()
+    {
+        return *told_[rank];
+    }
+    std::string Report(int rank) const
+    {
+        return folder_.Path("report" + std::to_string(rank));
+    }
+    std::string Rules() const // the file
+    {
+        return folder_.Path("rules");
     }
 
   private:
@@ -135,7 +153,7 @@ class Libraries
     }
 
     TemporaryFolder folder_;
-    std::unique_ptr<Api> plain_, hasty_[kMaxRanks], other_;
+    std::unique_ptr<Api> plain_, hasty_[kMaxRanks], other_, told_[2];
     std::map<std::string, std::array<std::unique_ptr<Api>, kMaxRanks>> calm_;
 };
 

@@ -1,4 +1,6 @@
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
+
+#include <regex>
 
 #include "stage/jobs.h"
 
@@ -309,6 +311,193 @@ TEST_F(StageJobs, PayForStagedCallsAlone)
                 << c.name;
             EXPECT_EQ(api.ncclCommDestroy(comm), ncclSuccess);
         });
+}
+
+// An end or a change of a communicator is one of its two twins, once, and no
+// call of it is staged any more.
+const struct EndCase {
+    const char *name; // of fake::CountCalls()
+    uint64_t n_calls; // of both ranks
+    bool is_gone;     // then
+    void (*end)(const Api &api, ncclComm_t comm);
+} ends[] = {
+    {"finalize", 6, false,
+     [](const Api &api, ncclComm_t comm) { api.ncclCommFinalize(comm); }},
+    {"revoke", 6, false,
+     [](const Api &api, ncclComm_t comm) { api.ncclCommRevoke(comm, 0); }},
+    {"suspend", 2, false,
+     [](const Api &api, ncclComm_t comm) { api.ncclCommSuspend(comm, 0); }},
+    {"abort", 4, false,
+     [](const Api &api, ncclComm_t comm) {
+         ncclComm_t child;
+         int nobody = -1;
+
+         api.ncclCommShrink(comm, &nobody, 0, &child, nullptr,
+                            NCCL_SHRINK_WITH_ABORT);
+         api.ncclCommDestroy(child);
+     }},
+    {"abort", 6, true,
+     [](const Api &api, ncclComm_t comm) { api.ncclCommAbort(comm); }},
+    {"destroy", 6, true,
+     [](const Api &api, ncclComm_t comm) { api.ncclCommDestroy(comm); }},
+};
+
+TEST_F(StageJobs, EndTwinsWithTheirCommunicator)
+{
+    for (const EndCase &c : ends) {
+        const uint64_t n_calls = fake::CountCalls(c.name),
+                       n_symmetric = fake::CountSymmetric();
+        SCOPED_TRACE(c.name);
+
+        OnTwoRanks(kVersion, [&](int rank, const ncclUniqueId &id) {
+            const Api &api = TheLibraries().Calm(rank, kVersion);
+            std::vector<char> data(8192);
+            cudaStream_t stream = fake::NewStream();
+            ncclComm_t comm;
+            ncclUniqueId same = id;
+
+            api.ncclCommInitRankScalable(&comm, 2, rank, 1, &same, nullptr);
+            RunStep(api, kStaged, data.data(), data.data(), comm, stream);
+            EXPECT_TRUE(fake::Synchronize(stream));
+            c.end(api, comm);
+            if (c.is_gone)
+                return;
+            RunStep(api, kStaged, data.data(), data.data(), comm, stream);
+            EXPECT_TRUE(fake::Synchronize(stream));
+            api.ncclCommDestroy(comm);
+        });
+        EXPECT_EQ(fake::CountCalls(c.name) - n_calls, c.n_calls);
+        EXPECT_EQ(fake::CountSymmetric() - n_symmetric, 2u);
+    }
+}
+
+// ---- the report, and what is said ----
+
+// What a program prints, on standard error, too, with the library in front.
+std::string Say(const std::string &variables, const std::string &program)
+{
+    const std::string command =
+        "STEPTUNE_STAGE_FILE=" + TheLibraries().Rules() +
+        " NCCL_DEBUG=INFO LD_PRELOAD=" STP_STAGE " " + variables +
+        " " STP_STAGE_JOB " " + program + " 2>&1";
+    FILE *pipe = popen(command.c_str(), "r");
+    std::string said;
+
+    for (int c = fgetc(pipe); c != EOF; c = fgetc(pipe))
+        said += static_cast<char>(c);
+    pclose(pipe);
+    return std::regex_replace(said, std::regex("pid [0-9]+"), "pid N");
+}
+
+const struct SayCase {
+    const char *variables, *said;
+} says[] = {
+    {"", "0 wrong, 10 symmetric kernels\n"},
+    {"NCCL_WIN_ENABLE=0",
+     "NCCL_WIN_ENABLE=0 or NCCL_CUMEM_ENABLE=0 switches windows off"},
+    {"NCCL_CUMEM_ENABLE=0",
+     "NCCL_WIN_ENABLE=0 or NCCL_CUMEM_ENABLE=0 switches windows off"},
+    {"NCCL_GRAPH_MIXING_SUPPORT=0",
+     "NCCL_GRAPH_MIXING_SUPPORT=0 switches off the order that staged calls of "
+     "graphs need"},
+    {"FAKE_NCCL_VERSION=22699", "NCCL is older than 2.27 and has no windows"},
+    {"FAKE_NCCL_NO_SYMMETRIC=1",
+     "warning: no call of a communicator is staged: "
+     "rank 0 takes no symmetric kernel"},
+    {"STEPTUNE_STAGE_FILE=/nowhere",
+     "the file of rules (STEPTUNE_STAGE_FILE) is refused"},
+    {"STEPTUNE_STAGE_WAIT=0", "STEPTUNE_STAGE_WAIT is '0', expected a number "
+                              "from 1 to 600000; it is 3000"},
+    {"STEPTUNE_STAGE_WAIT=600001", "expected a number from 1 to 600000"},
+    {"STEPTUNE_STAGE_WAIT=5s",
+     "STEPTUNE_STAGE_WAIT is '5s', expected a number"},
+    {"STEPTUNE_STAGE_MEMORY=-1", "STEPTUNE_STAGE_MEMORY is '-1', expected a "
+                                 "number from 1 to 1048576; it is 1024"},
+};
+
+TEST_F(StageJobs, SayWhyNothingIsStaged)
+{
+    for (const SayCase &c : says) {
+        const std::string said = Say(c.variables, "1536");
+
+        EXPECT_THAT(said, testing::HasSubstr(c.said)) << c.variables;
+        EXPECT_THAT(said, testing::HasSubstr("0 wrong, ")) << c.variables;
+    }
+    EXPECT_EQ(Say("NCCL_DEBUG=VERSION NCCL_WIN_ENABLE=0", "1536"),
+              "0 wrong, 0 symmetric kernels\n");
+}
+
+const char *const kReport =
+    "# calls of NCCL, by kind, and how many were staged\n"
+    "# stepped aside: the application limits the CTAs\n"
+    "collective,type,bytes_from,bytes_to,ctas,calls_staged,calls_plain,"
+    "captured,"
+    "why\n"
+    "allreduce,f32,1024,2047,16,3,0,1,\n"
+    "allreduce,f32,512,1023,0,0,1,0,rule\n"
+    "allreduce,i32,1024,2047,0,0,1,0,type\n"
+    "allreduce,f32,1024,2047,0,0,1,0,type\n"
+    "allreduce,f32,0,1,0,0,1,0,rule\n"
+    "allreduce,f32,2048,4095,16,2,0,0,\n"
+    "allreduce,f32,2048,4095,0,0,1,0,places\n"
+    "allgather,f32,1024,2047,16,1,0,0,\n"
+    "allreduce,f32,16384,32767,1,1,0,0,\n"
+    "allreduce,f32,1024,2047,0,0,1,0,own_windows\n"
+    "allreduce,f32,1024,2047,0,0,1,0,stepped_aside\n"
+    "allreduce,f32,1024,2047,0,0,1,0,ended\n";
+
+TEST_F(StageJobs, ReportEachKindOfCall)
+{
+    OnTwoRanks(kVersion, [&](int rank, const ncclUniqueId &id) {
+        const Api &api = TheLibraries().Told(rank);
+        std::vector<char> data(16384);
+        cudaStream_t stream = fake::NewStream();
+        ncclConfig_t few{};
+        ncclComm_t comm, limited, ended;
+        ncclWindow_t window;
+
+        const auto reduce = [&](ncclComm_t of, size_t n_bytes, int type = 7,
+                                int op = 0) {
+            EXPECT_EQ(api.ncclAllReduce(data.data(), data.data(), n_bytes / 4,
+                                        type, op, of, stream),
+                      ncclSuccess);
+        };
+        few.blocking = 1;
+        few.maxCTAs = 4;
+        api.ncclCommInitRank(&comm, 2, id, rank);
+        api.ncclCommSplit(comm, 0, rank, &limited, &few);
+        api.ncclCommSplit(comm, 0, rank, &ended, nullptr);
+        reduce(comm, 1536);
+        reduce(comm, 1536);
+        fake::BeginCapture(stream);
+        reduce(comm, 1536);
+        fake::EndCapture(stream);
+        reduce(comm, 512);
+        reduce(comm, 1536, 2);
+        reduce(comm, 1536, 7, 2);
+        reduce(comm, 0);
+        api.ncclGroupStart();
+        for (int i = 0; i < 3; i++)
+            reduce(comm, 3072);
+        api.ncclGroupEnd();
+        RunStep(api, kGather, data.data(), data.data(), comm, stream);
+        reduce(comm, 16384);
+        EXPECT_TRUE(fake::Synchronize(stream));
+        api.ncclCommWindowRegister(comm, data.data(), 64, &window, 0);
+        reduce(comm, 1536);
+        reduce(limited, 1536);
+        api.ncclCommRevoke(ended, 0);
+        reduce(ended, 1536);
+        for (ncclComm_t one : {comm, limited, ended})
+            EXPECT_EQ(api.ncclCommDestroy(one), ncclSuccess);
+    });
+    for (int r = 0; r < 2; r++) {
+        const std::string name = std::to_string(getpid()) + ".csv";
+        std::ifstream in(TheLibraries().Report(r) + "/" + name);
+        const std::string text{std::istreambuf_iterator<char>(in), {}};
+
+        EXPECT_EQ(text, kReport);
+    }
 }
 
 // An order of NCCL that the library does not know.

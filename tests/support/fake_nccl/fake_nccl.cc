@@ -54,6 +54,7 @@ struct Family { // what the ranks of a communicator share
 
 std::map<std::string, std::shared_ptr<Family>> families; // by unique id
 uint64_t n_ids, n_symmetric;
+std::map<std::string, uint64_t> n_calls;
 
 } // namespace
 
@@ -520,6 +521,14 @@ uint64_t CountSymmetric()
     return n_symmetric;
 }
 
+uint64_t CountCalls(const std::string &call)
+{
+    uint64_t n = 0;
+
+    Lock([&] { n = n_calls[call]; });
+    return n;
+}
+
 void FailNext(int n_allocations, int n_splits)
 {
     alloc_failures = n_allocations;
@@ -527,6 +536,12 @@ void FailNext(int n_allocations, int n_splits)
 }
 
 } // namespace fake
+
+static ncclResult_t Count(const char *call)
+{
+    fake::Lock([&] { n_calls[call]++; });
+    return ncclSuccess;
+}
 
 // ---- NCCL's functions ----
 
@@ -574,6 +589,13 @@ EXPORTED ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks,
                                        ncclUniqueId id, int rank)
 {
     return ncclCommInitRankConfig(comm, n_ranks, id, rank, nullptr);
+}
+
+EXPORTED ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int n_ranks,
+                                               int rank, int, ncclUniqueId *ids,
+                                               ncclConfig_t *config)
+{
+    return ncclCommInitRankConfig(comm, n_ranks, ids[0], rank, config);
 }
 
 EXPORTED ncclResult_t ncclCommInitAll(ncclComm_t *comms, int n_gpus,
@@ -654,16 +676,28 @@ EXPORTED ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
 
 EXPORTED ncclResult_t ncclCommFinalize(ncclComm_t)
 {
-    return ncclSuccess;
+    return Count("finalize");
+}
+
+EXPORTED ncclResult_t ncclCommRevoke(ncclComm_t, int)
+{
+    return Count("revoke");
+}
+
+EXPORTED ncclResult_t ncclCommSuspend(ncclComm_t, int)
+{
+    return Count("suspend");
 }
 
 EXPORTED ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
+    Count("destroy");
     return InGroup(Job::kEnds, [=] { return Reclaim(comm); });
 }
 
 EXPORTED ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
+    Count("abort");
     fake::Lock([&] {
         comm->is_aborted = true;
         fake::Changed();
