@@ -84,7 +84,8 @@ void stp_print_headroom(const struct stp_learning *learning, FILE *fp)
             continue;
         is_any = true;
         fprintf(fp,
-                "Collectives of %" PRIu64 " ranks take %.3g of each %.3g ms: "
+                "Collectives of %" PRIu64
+                " ranks take %.3g of the %.3g ms of a step: "
                 "no choice of NCCL's shortens the job by more than %.1f "
                 "percent.\n",
                 set->n_ranks, share * set->step_us / 1e3, set->step_us / 1e3,

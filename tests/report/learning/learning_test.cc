@@ -129,11 +129,11 @@ TEST(Learning, BoundsWhatCanBeWon)
         Learning(Step(36000) + small + Busy(1800) + window +
                  Reward(1, kOwn, 40) + Trial(60000, kRing) + Bound(3, 1.02))));
 
-    EXPECT_THAT(
-        left,
-        HasSubstr("Collectives of 4 ranks take 7.2 of each 36 ms: no choice of "
-                  "NCCL's shortens the job by more than 20.0 percent.\n"
-                  "NCCL's events do not tell"));
+    EXPECT_THAT(left,
+                HasSubstr("Collectives of 4 ranks take 7.2 of the 36 ms of a "
+                          "step: no choice of "
+                          "NCCL's shortens the job by more than 20.0 percent.\n"
+                          "NCCL's events do not tell"));
     EXPECT_THAT(left, Not(HasSubstr("host")));
     EXPECT_THAT(left, Not(HasSubstr("broadcast")));
     EXPECT_THAT(
