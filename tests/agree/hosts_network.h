@@ -5,10 +5,13 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +19,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -46,6 +50,18 @@ inline bool Do(const std::string &command)
 inline std::string Namespace(uint32_t i)
 {
     return "steptune-" + std::to_string(getpid()) + "-" + std::to_string(i);
+}
+
+// In a child, which ends with its parent, to which the namespaces belong.
+inline void Enter(pid_t parent, uint32_t i)
+{
+    const std::string path = "/run/netns/steptune-" + std::to_string(parent) +
+                             "-" + std::to_string(i);
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || setns(fd, CLONE_NEWNET) != 0 ||
+        prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+        _exit(3);
+    close(fd);
 }
 
 class Network
@@ -86,8 +102,16 @@ class Network
 
     static void Cut(uint32_t host, bool is_cut)
     {
-        Do("ip -n " + Namespace(host) + " link set eth0 " +
-           (is_cut ? "down" : "up"));
+        const pid_t parent = getpid(), pid = fork_or_exit::Fork();
+
+        if (pid == 0) { // cheaper than ip
+            ifreq eth0{};
+            Enter(parent, host);
+            strcpy(eth0.ifr_name, "eth0");
+            eth0.ifr_flags = is_cut ? 0 : IFF_UP;
+            _exit(ioctl(socket(AF_INET, SOCK_DGRAM, 0), SIOCSIFFLAGS, &eth0));
+        }
+        waitpid(pid, nullptr, 0);
     }
 
   private:
@@ -95,23 +119,11 @@ class Network
     bool works_;
 };
 
-// In a child, to which the parent's namespaces belong.
-inline void Enter(pid_t parent, uint32_t i)
-{
-    const std::string path = "/run/netns/steptune-" + std::to_string(parent) +
-                             "-" + std::to_string(i);
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || setns(fd, CLONE_NEWNET) != 0)
-        _exit(3);
-    close(fd);
-}
-
 // ---- the store ----
 
 inline int ListenAtPort()
 {
-    const int fd =
-        socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const int on = 1;
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -127,8 +139,7 @@ inline int ListenAtPort()
 // Set by a signal.
 inline volatile sig_atomic_t is_slow;
 
-// 'n_requests' counts what hosts ask it, if it is not NULL.
-inline pid_t StartStore(std::atomic<uint64_t> *n_requests)
+inline pid_t StartStore()
 {
     const pid_t parent = getpid();
     const pid_t pid = fork_or_exit::Fork();
@@ -138,9 +149,7 @@ inline pid_t StartStore(std::atomic<uint64_t> *n_requests)
     signal(SIGUSR1, [](int) { is_slow = 1; });
     signal(SIGUSR2, [](int) { is_slow = 0; });
     const store_thread::TcpStore server(ListenAtPort(),
-                                        [=](stp_query, const std::string &) {
-                                            if (n_requests != nullptr)
-                                                ++*n_requests;
+                                        [](stp_query, const std::string &) {
                                             if (is_slow != 0)
                                                 usleep(20000);
                                             return true;
@@ -154,9 +163,8 @@ inline pid_t StartStore(std::atomic<uint64_t> *n_requests)
 class Faults
 {
   public:
-    Faults(uint64_t seed, pid_t *store, std::vector<pid_t> *hosts,
-           std::atomic<uint64_t> *n_requests = nullptr)
-        : random_(seed), store_(store), hosts_(hosts), n_requests_(n_requests)
+    Faults(uint64_t seed, pid_t *store, std::vector<pid_t> *hosts)
+        : random_(seed), store_(store), hosts_(hosts)
     {
     }
 
@@ -182,7 +190,7 @@ class Faults
         case 4:
             Kill(store_);
             Sleep(20);
-            *store_ = StartStore(n_requests_);
+            *store_ = StartStore();
             return "the store killed and started empty";
         case 5:
             Signal(*store_, SIGUSR1);
@@ -225,7 +233,6 @@ class Faults
     schedules::Random random_;
     pid_t *store_;
     std::vector<pid_t> *hosts_;
-    std::atomic<uint64_t> *n_requests_;
 };
 
 // ---- storms ----

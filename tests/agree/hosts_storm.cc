@@ -134,7 +134,7 @@ storms::Outcome RunJob(const Job &job, pid_t *store)
 
     memset(static_cast<void *>(job.said), 0, kMaxHosts * sizeof(*job.said));
     if (*store == 0)
-        *store = StartStore(nullptr);
+        *store = StartStore();
     usleep(3000);
     for (uint32_t h = 0; h < size.n_hosts; h++)
         hosts.push_back(StartHost(job, h));

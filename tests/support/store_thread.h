@@ -58,11 +58,9 @@ class TcpStore
     explicit TcpStore(int listener, Hook hook = nullptr)
         : listener_(listener), hook_(std::move(hook)), accepts_([this] {
               for (int fd; (fd = accept(listener_, nullptr, nullptr)) >= 0 ||
-                           errno == EINTR || errno == EAGAIN;)
+                           errno == EINTR;)
                   if (fd >= 0)
                       Add(fd);
-                  else
-                      usleep(1000);
           })
     {
     }
