@@ -229,9 +229,10 @@ static ncclResult_t collective_stage(const struct collective *k)
         return collective_run(k, k->comm, k->send, k->recv);
     }
     why = collective_decide(k, a.c, part, a.capture != 0, &a.twin);
-    stp_tally_count(k->coll, k->type, part * collective_parts(k, a.c),
-                    why == STP_STAGED ? a.twin->min_ctas : 0, why,
-                    a.capture != 0);
+    if (size > 0) /* the report has names of these types alone */
+        stp_tally_count(k->coll, k->type, part * collective_parts(k, a.c),
+                        why == STP_STAGED ? a.twin->min_ctas : 0, why,
+                        a.capture != 0);
     result = why == STP_STAGED ? collective_run_staged(k, &a, part)
                                : collective_run(k, k->comm, k->send, k->recv);
     stp_comm_release(a.c);

@@ -285,7 +285,7 @@ static bool graph_is_symmetric(const struct stp_real_cuda *cuda, CUgraph graph)
 
     if (cuda->graph_nodes(graph, nodes, &n) != 0)
         return false;
-    for (size_t i = 0; i < n && i < MOST_NODES; i++) {
+    for (size_t i = 0; i < n; i++) {
         struct stp_real_kernel k;
         const char *name = NULL;
 

@@ -66,7 +66,7 @@ static CUgraphNode order_record_behind(const struct stp_order *order,
 
     if (cuda->nodes_behind(node, behind, edges, &n) != 0)
         return NULL;
-    for (size_t i = 0; i < n && i < MOST_BEHIND; i++)
+    for (size_t i = 0; i < n; i++)
         if (order_event(cuda, behind[i], CU_GRAPH_NODE_TYPE_EVENT_RECORD) ==
                 order->event &&
             cuda->nodes_behind(behind[i], NULL, NULL, &n_next) == 0 &&
@@ -87,15 +87,13 @@ static bool order_search(const struct stp_order *order,
     size_t n = order_head(cuda, stream, &graph, seen, MOST_SEEN);
 
     *before = *record = NULL;
-    for (size_t i = 0;
-         i < n && n <= MOST_SEEN && (*before == NULL || *record == NULL); i++) {
+    for (size_t i = 0; i < n && n <= MOST_SEEN && *before == NULL; i++) {
         size_t n_more = MOST_SEEN - n;
 
-        if (*before == NULL &&
-            (order_event(cuda, seen[i], CU_GRAPH_NODE_TYPE_WAIT_EVENT) ==
-                 order->event ||
-             order_event(cuda, seen[i], CU_GRAPH_NODE_TYPE_EVENT_RECORD) ==
-                 order->event))
+        if (order_event(cuda, seen[i], CU_GRAPH_NODE_TYPE_WAIT_EVENT) ==
+                order->event ||
+            order_event(cuda, seen[i], CU_GRAPH_NODE_TYPE_EVENT_RECORD) ==
+                order->event)
             *before = seen[i];
         if (*record == NULL)
             *record = order_record_behind(order, cuda, seen[i]);
@@ -118,7 +116,7 @@ bool stp_order_open(struct stp_order *order, const struct stp_real_cuda *cuda,
     if (order_head(cuda, stream, &graph, &kernel, 1) != 1 ||
         cuda->nodes_behind(kernel, behind, edges, &n) != 0)
         return false;
-    for (size_t i = 0; i < n && i < MOST_BEHIND; i++) {
+    for (size_t i = 0; i < n; i++) {
         order->event =
             order_event(cuda, behind[i], CU_GRAPH_NODE_TYPE_EVENT_RECORD);
         /* A copy that NCCL's first node followed could not follow it. */

@@ -373,7 +373,7 @@ TEST_F(StageJobs, EndTwinsWithTheirCommunicator)
 
 // ---- the report, and what is said ----
 
-// What a program prints, on standard error, too, with the library in front.
+// Runs a program with the library in front, and returns all that it prints.
 std::string Say(const std::string &variables, const std::string &program)
 {
     const std::string command =
@@ -476,6 +476,10 @@ TEST_F(StageJobs, ReportEachKindOfCall)
         reduce(comm, 1536, 2);
         reduce(comm, 1536, 7, 2);
         reduce(comm, 0);
+        for (int unknown : {-1, 12, 1 << 20})
+            EXPECT_EQ(api.ncclAllReduce(data.data(), data.data(), 8, unknown, 0,
+                                        comm, stream),
+                      ncclInvalidArgument);
         api.ncclGroupStart();
         for (int i = 0; i < 3; i++)
             reduce(comm, 3072);

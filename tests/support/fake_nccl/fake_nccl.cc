@@ -393,6 +393,8 @@ ncclResult_t Launch(const Call &call)
 {
     ncclComm_t comm = call.comm;
 
+    if (call.type < 0 || call.type > 11)
+        return ncclInvalidArgument;
     if (comm->is_aborted)
         return ncclInvalidUsage;
     if (!comm->is_connected) {
