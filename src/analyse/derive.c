@@ -101,6 +101,19 @@ static bool derive_bears_compute(const struct stp_point *p,
     return true;
 }
 
+bool stp_derive_doubts(const struct stp_point *point,
+                       const struct stp_comparison *c,
+                       const struct stp_derive_terms *terms)
+{
+    return terms->kind == STP_POLICY_OF_ARMS &&
+           point->coll == ncclFuncAllReduce &&
+           point->auto_proto == NCCL_PROTO_LL &&
+           c->ran_proto != NCCL_PROTO_LL &&
+           point->work.mode == STP_MODE_ALONE &&
+           (point->n_bytes < terms->captured.min ||
+            point->n_bytes > terms->captured.max);
+}
+
 /* Whether the arm wins; an arm that NCCL chose by itself gains nothing,
  * whatever its times say. */
 static bool derive_is_faster(const struct stp_point *p,
@@ -119,10 +132,7 @@ static bool derive_is_faster(const struct stp_point *p,
         return false;
     if (terms->kind == STP_POLICY_OF_ARMS)
         return !stp_ran_as_auto(p, c) &&
-               (p->coll != ncclFuncAllReduce ||
-                p->auto_proto != NCCL_PROTO_LL ||
-                c->ran_proto == NCCL_PROTO_LL ||
-                p->work.mode != STP_MODE_ALONE ||
+               (!stp_derive_doubts(p, c, terms) ||
                 c->gain.low >= 1 + STP_DERIVE_OVER_LL);
     if (terms->kind == STP_POLICY_OF_STAGE &&
         (c->ran_kernel[0] == '\0' ||
@@ -198,8 +208,10 @@ stp_derive_unsure(const struct stp_point *point,
 
         if (!stp_arm_is_of(&c->arm, terms->kind) ||
             !stp_is_evidence(c, terms->trust_passes) ||
-            stp_ran_as_auto(point, c) || c->gain.low >= 1 + terms->min_gain ||
-            c->gain.gain < least)
+            stp_ran_as_auto(point, c) || c->gain.gain < least ||
+            (c->gain.low >= 1 + terms->min_gain &&
+             !(stp_derive_doubts(point, c, terms) &&
+               c->gain.low < 1 + STP_DERIVE_OVER_LL)))
             continue;
         best = c;
         least = c->gain.gain;

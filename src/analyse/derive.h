@@ -49,7 +49,8 @@ enum { STP_DERIVE_PASSES = 3 };
  * saved 6.4 to 10.1 less than back to back. */
 #define STP_DERIVE_GRAPH_US 11
 
-/* The least gain back to back of another protocol over all-reduces of LL.  Such
+/* The least gain back to back of another protocol over all-reduces of LL, where
+ * no captured iterations are to follow.  Such
  * rules of 1.034x (4 x H100, 2 MiB) and 1.049x (4 x H200) made a
  * tensor-parallel step in a CUDA graph 0.962 and 0.975 times as fast, one
  * of 1.3x (2 x H200) 1.1 times.  Why is not known: with the gap before it,
@@ -82,6 +83,9 @@ struct stp_derive_terms {
                           compute goes on, which the staging library cannot
                           tell from others; where some of a size were slower
                           with an arm, there is no rule for it.  NULL: none */
+    struct stp_range captured; /* bytes at which rules will be tried in captured
+                          iterations, so that STP_DERIVE_OVER_LL is not wanted;
+                          {0, 0}: none */
 };
 
 struct stp_derived_rule {
@@ -123,6 +127,11 @@ bool stp_arm_is_of(const struct stp_arm *arm, enum stp_policy_kind kind);
 /* Whether the arm names both an algorithm and a protocol, as rules do. */
 bool stp_arm_is_pair(const struct stp_arm *arm);
 
+/* Whether the gain has to be STP_DERIVE_OVER_LL. */
+bool stp_derive_doubts(const struct stp_point *point,
+                       const struct stp_comparison *c,
+                       const struct stp_derive_terms *terms);
+
 /* Whether times of this source, of so many rounds, may decide. */
 bool stp_is_evidence(const struct stp_comparison *c, bool trust_passes);
 
@@ -133,8 +142,9 @@ stp_derive_choice(const struct stp_point *point,
                   const struct stp_derive_terms *terms);
 
 /* The arm that would take NCCL's place there if its gain were its mean, which
- * its interval does not say, and be more than 'min_gain' faster than the arm
- * that is decided on; NULL: there is none. */
+ * its interval does not say, or were between other kernels what it is back to
+ * back, which STP_DERIVE_OVER_LL doubts; and be more than 'min_gain' faster
+ * than the arm that is decided on.  NULL: there is none. */
 const struct stp_comparison *
 stp_derive_unsure(const struct stp_point *point,
                   const struct stp_derive_terms *terms);

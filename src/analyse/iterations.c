@@ -33,6 +33,7 @@ static int iterations_order_settings(const struct entry *a,
     STP_RETURN_ORDER(STP_ORDER(a->m->work.mode, b->m->work.mode));
     STP_RETURN_ORDER(STP_ORDER(a->m->coll, b->m->coll));
     STP_RETURN_ORDER(stp_workload_order(&a->m->work, &b->m->work));
+    STP_RETURN_ORDER(STP_ORDER(a->m->graph, b->m->graph));
     STP_RETURN_ORDER(STP_ORDER(a->m->n_bytes, b->m->n_bytes));
     return stp_order_kinds(a->m, b->m);
 }

@@ -20,11 +20,13 @@ static void refine_begin_arms(struct stp_arms *arms)
     refine_add_arm(arms, &(struct stp_arm){.kind = STP_ARM_AUTO});
 }
 
-static const struct stp_comparison *refine_get_choice(const struct stp_point *p,
-                                                      double min_gain)
+static const struct stp_comparison *
+refine_get_choice(const struct stp_point *p,
+                  const struct stp_refine_terms *terms)
 {
-    return stp_derive_choice(p,
-                             &(struct stp_derive_terms){.min_gain = min_gain});
+    return stp_derive_choice(
+        p, &(struct stp_derive_terms){.min_gain = terms->min_gain,
+                                      .captured = terms->captured});
 }
 
 /* Whether more rounds could make an arm win that a rule could name: it does not
@@ -109,8 +111,8 @@ bool stp_refine_between(const struct stp_point *a, const struct stp_point *b,
                         const struct stp_refine_terms *terms, uint64_t grain,
                         uint64_t *size_ret, struct stp_arms *arms_ret)
 {
-    const struct stp_comparison *at_a = refine_get_choice(a, terms->min_gain);
-    const struct stp_comparison *at_b = refine_get_choice(b, terms->min_gain);
+    const struct stp_comparison *at_a = refine_get_choice(a, terms);
+    const struct stp_comparison *at_b = refine_get_choice(b, terms);
     const bool differs = at_a == NULL || at_b == NULL
                              ? at_a != at_b
                              : !stp_arm_equal(&at_a->arm, &at_b->arm);

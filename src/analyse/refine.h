@@ -11,6 +11,7 @@ struct stp_refine_terms {
     double min_gain;   /* as in struct stp_derive_terms */
     double resolution; /* > 1: the factor between sizes that is fine enough;
                           its square root where NCCL's own choice changes */
+    struct stp_range captured; /* as in struct stp_derive_terms */
 };
 
 /* An arm that takes more than this of the fastest arm's time is out of the

@@ -125,20 +125,24 @@ static bool verify_is_refuted_at(const struct stp_comparisons *verdicts,
     const bool is_guess = n_bytes < rule->points[0].n_bytes ||
                           n_bytes > rule->points[rule->n_points - 1].n_bytes;
 
+    bool is_shorter = false, is_open = false; /* steps in which compute waits */
+
     for (size_t i = 0; i < verdicts->n_points; i++) {
         const struct stp_point *p = &verdicts->points[i];
+        const bool is_step = p->work.mode == STP_MODE_SEQUENTIAL;
         enum stp_verdict verdict;
 
         if (p->n_bytes != n_bytes || !verify_tests_rule(p, rule))
             continue;
         verdict = stp_verify_point(p);
         if (verdict == STP_VERDICT_SLOWER ||
-            (verdict == STP_VERDICT_UNSURE &&
-             (p->work.mode == STP_MODE_SEQUENTIAL ||
-              (is_guess && stp_verify_arm(p)->gain.gain < 1))))
+            (verdict == STP_VERDICT_UNSURE && (is_step || is_guess) &&
+             stp_verify_arm(p)->gain.gain < 1))
             return true;
+        is_shorter |= is_step && verdict == STP_VERDICT_FASTER;
+        is_open |= is_step && verdict == STP_VERDICT_UNSURE;
     }
-    return false;
+    return is_open && !is_shorter;
 }
 
 /* The smallest size from 'from' on at which the rule was tried, and refuted or

@@ -56,10 +56,12 @@ const struct stp_comparison *stp_verify_arm(const struct stp_point *point);
  * where, on as many ranks, the policy was slower, or, beyond the sizes that the
  * rule rests on, gained less than nothing, up to the next size on either side
  * where it was tried and held.  In sequential iterations it holds only where it
- * made them shorter: a collective back to back with itself finds its data and
- * kernels warm as in no step.  Into 'parts' what is left, ascending, the rule
- * itself if it holds everywhere; one at most for each size that it rests on.
- * Returns how many.  A point of fsdp counts for both of its collectives. */
+ * made them shorter, launched or captured, and not longer in the mean the other
+ * way: a collective back to back with itself finds its data and kernels warm,
+ * and waits for flags, as in no step.  Into 'parts' what is left, ascending,
+ * the rule itself if it holds everywhere; one at most for each size that it
+ * rests on. Returns how many.  A point of fsdp counts for both of its
+ * collectives. */
 size_t stp_verify_trim(const struct stp_comparisons *verdicts,
                        const struct stp_derived_rule *rule,
                        struct stp_derived_rule *parts);

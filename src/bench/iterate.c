@@ -25,6 +25,7 @@ static const double same_fit = 0.1; /* of the times of a product */
 /* One arm, in the setting that is being measured. */
 struct lane {
     const struct stp_arm *arm;
+    bool graph; /* its iterations are captured */
     bool ruled_out;
     struct stp_device_run ran; /* of a layer's first collective, or of the first
                                   that ran otherwise than under AUTO */
@@ -58,7 +59,9 @@ struct loop {
     struct stp_rounds rounds;
     double compute_us[STP_ROUNDS_MOST]; /* of each round, at last */
     size_t n_turns;                     /* that are yet to be reported */
-    struct lane lanes[STP_MAX_ARMS];
+    struct lane lanes[2 * STP_MAX_ARMS];
+    size_t n_lanes;
+    bool captures;              /* each arm has two */
     struct stp_device_run *own; /* of each of them, under AUTO */
 };
 
@@ -178,7 +181,7 @@ static void iterate_measure_lane(struct loop *l, struct lane *lane,
                                   .type = l->what.type,
                                   .op = l->what.op,
                                   .in_place = l->what.in_place,
-                                  .graph = l->plan->graph > 0,
+                                  .graph = lane->graph,
                                   .n_wrong = -1,
                                   .n_ranks = l->info.n_ranks,
                                   .n_nodes = l->info.n_nodes,
@@ -189,11 +192,16 @@ static void iterate_measure_lane(struct loop *l, struct lane *lane,
         iterate_probe(l, lane, round);
     if (l->status != STP_OK || lane->ruled_out)
         return;
-    if (l->warmup > 0) {
+    /* Before work is captured it runs once without. */
+    if (l->warmup > 0 && !(l->captures && lane->graph)) {
         iterate_note_iterations(l, l->warmup);
         STP_DEVICE_DO(l, synchronise, l->err);
     }
+    if (l->captures)
+        stp_device_use_graphs(l->device, lane->graph);
     iterate_time_iterations(l, &row);
+    if (l->captures)
+        stp_device_use_graphs(l->device, false);
     if (l->plan->alone)
         STP_THEN(l->status, stp_time_layer(&l->layer, STP_STREAM_COMM,
                                            l->n_alone, &row.alone_us, l->err));
@@ -218,9 +226,9 @@ static void iterate_report_turns(struct loop *l, size_t n)
     l->n_turns -= n;
     l->n_done += n;
     if (l->progress != NULL && !l->progress(l->user, l->n_done, l->n_total))
-        l->status = stp_fail(
-            l->err, STP_ERR_STOPPED, "stopped after %zu of %zu rounds",
-            l->n_done / l->plan->arms->n, l->n_total / l->plan->arms->n);
+        l->status =
+            stp_fail(l->err, STP_ERR_STOPPED, "stopped after %zu of %zu rounds",
+                     l->n_done / l->n_lanes, l->n_total / l->n_lanes);
 }
 
 /* The time of compute alone is the mean over the rounds so far that were not
@@ -247,7 +255,7 @@ static void iterate_measure_round(struct loop *l, unsigned round, unsigned at)
 {
     const struct stp_iterate_plan *plan = l->plan;
     const bool is_planned = l->n_turns > 0;
-    size_t n = plan->arms->n;
+    size_t n = l->n_lanes;
     size_t first = plan->rotate ? at * n / plan->rounds : 0;
     struct stp_dataset *data = &l->out->data;
     size_t n_rows = data->n_rows;
@@ -262,8 +270,8 @@ static void iterate_measure_round(struct loop *l, unsigned round, unsigned at)
     for (size_t i = 0; i < n && l->status == STP_OK; i++) {
         struct lane *lane = &l->lanes[(first + i) % n];
 
-        if (!lane->ruled_out &&
-            stp_rounds_has(&l->rounds, lane->arm, l->what.in_place))
+        if (!lane->ruled_out && stp_rounds_has(&l->rounds, lane->arm,
+                                               l->what.in_place, lane->graph))
             iterate_measure_lane(l, lane, round);
         if (i + 1 < n && is_planned)
             iterate_report_turns(l, 1);
@@ -420,9 +428,11 @@ static void iterate_measure_setting(struct loop *l)
         .n_colls = step != NULL ? step->n_colls : l->n_colls};
     l->first_row = l->out->data.n_rows;
     l->first_sample = l->out->n_samples;
-    l->n_turns = plan->rounds * plan->arms->n;
-    for (size_t i = 0; i < plan->arms->n; i++)
-        l->lanes[i] = (struct lane){.arm = &plan->arms->arm[i]};
+    l->n_turns = plan->rounds * l->n_lanes;
+    for (size_t i = 0; i < l->n_lanes; i++)
+        l->lanes[i] =
+            (struct lane){.arm = &plan->arms->arm[i % plan->arms->n],
+                          .graph = plan->graph > 0 || i >= plan->arms->n};
     STP_DEVICE_DO(l, begin_round, 0, plan->rounds, l->err);
     STP_DEVICE_DO(l, select_arm, &plan->arms->arm[0], l->err);
     iterate_choose_compute(l);
@@ -526,11 +536,12 @@ enum stp_status stp_iterate_run(const struct stp_device *device,
                        .user = user,
                        .out = out,
                        .err = err,
-                       .n_total = stp_iterate_settings(device, plan) *
-                                  plan->rounds * plan->arms->n,
                        .n_launches = plan->graph > 0 ? plan->graph : 1,
                        .own = own};
     stp_device_get_info(device, &l->info);
+    l->captures = plan->captures && l->info.captures;
+    l->n_lanes = plan->arms->n * (l->captures ? 2 : 1);
+    l->n_total = stp_iterate_settings(device, plan) * plan->rounds * l->n_lanes;
     stp_name_data(&l->info, &l->out->data);
     if (plan->step != NULL) {
         l->what = plan->step->kinds[0];

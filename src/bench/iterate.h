@@ -44,6 +44,8 @@ struct stp_iterate_plan {
                        STP_ITERATE_MIN; 0: no limit */
     unsigned graph; /* launches of a CUDA graph of the iterations, for a device
                        opened with graphs; else 0 */
+    bool captures;  /* each arm has two turns in a round, the second captured
+                       in a CUDA graph, on a device that captures */
     int type;       /* enum stp_type, of products and collectives */
     int op;         /* enum stp_op */
     bool in_place;  /* collectives, but for those of fsdp: there the parts that
@@ -73,10 +75,10 @@ struct stp_iterations {
  * row has the collective of the most bytes.
  *
  * 'progress' is called after every turn, of which there are as many as settings
- * times rounds times arms: a round is complete where 'done' is a multiple of
- * the arms, and until then *out holds a part of it.  NULL for nobody.  On
- * failure, or if it stopped this (STP_ERR_STOPPED), *out holds all rounds that
- * were complete.
+ * times rounds times arms, or twice as many where all are captured, too: a
+ * round is complete where 'done' is a multiple of them, and until then *out
+ * holds a part of it.  NULL for nobody.  On failure, or if it stopped this
+ * (STP_ERR_STOPPED), *out holds all rounds that were complete.
  */
 enum stp_status stp_iterate_run(const struct stp_device *device,
                                 const struct stp_iterate_plan *plan,

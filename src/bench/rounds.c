@@ -12,15 +12,22 @@ static const double same_times = 0.01; /* of their logarithms */
 /* ---- lanes: what runs once a round ---- */
 
 static size_t rounds_find_lane(const struct stp_rounds *r,
-                               const struct stp_arm *arm, bool in_place)
+                               const struct stp_arm *arm, bool in_place,
+                               bool graph)
 {
     size_t i = 0;
 
     while (i < r->n_lanes &&
-           (r->lanes[i].in_place != in_place ||
+           (r->lanes[i].in_place != in_place || r->lanes[i].graph != graph ||
             !stp_arm_equal(&r->data->rows[r->lanes[i].row].arm, arm)))
         i++;
     return i;
+}
+
+static size_t rounds_find_row(const struct stp_rounds *r,
+                              const struct stp_measurement *m)
+{
+    return rounds_find_lane(r, &m->arm, m->in_place, m->graph);
 }
 
 /* ---- rounds that were disturbed ---- */
@@ -155,8 +162,7 @@ static unsigned rounds_count_good(struct stp_rounds *r)
     for (size_t i = r->first; i < r->data->n_rows; i++) {
         const struct stp_measurement *m = &r->data->rows[i];
 
-        *grid_at(&g, rounds_find_lane(r, &m->arm, m->in_place), m->round) =
-            log(m->us.median);
+        *grid_at(&g, rounds_find_row(r, m), m->round) = log(m->us.median);
     }
     grid_reduce(&g);
     grid_mark(&g, r);
@@ -177,13 +183,14 @@ static unsigned rounds_count_good(struct stp_rounds *r)
 static struct stp_gain rounds_get_gain(const struct stp_rounds *r, size_t lane)
 {
     static const struct stp_arm own = {.kind = STP_ARM_AUTO};
-    const size_t base = rounds_find_lane(r, &own, r->lanes[lane].in_place);
+    const size_t base = rounds_find_lane(r, &own, r->lanes[lane].in_place,
+                                         r->lanes[lane].graph);
     double us[2][STP_ROUNDS_MOST] = {{0}};
     size_t n = 0;
 
     for (size_t i = r->first; i < r->data->n_rows; i++) {
         const struct stp_measurement *m = &r->data->rows[i];
-        const size_t of = rounds_find_lane(r, &m->arm, m->in_place);
+        const size_t of = rounds_find_row(r, m);
 
         if (of == lane || of == base)
             us[of == lane][m->round] =
@@ -296,10 +303,10 @@ bool stp_rounds_next(struct stp_rounds *r, unsigned *round_ret,
     for (; r->n_seen < r->data->n_rows; r->n_seen++) { /* lanes that are new */
         const struct stp_measurement *m = &r->data->rows[r->n_seen];
 
-        if (rounds_find_lane(r, &m->arm, m->in_place) == r->n_lanes &&
+        if (rounds_find_row(r, m) == r->n_lanes &&
             r->n_lanes < STP_ROUNDS_LANES)
             r->lanes[r->n_lanes++] = (struct stp_rounds_lane){
-                .row = r->n_seen, .in_place = m->in_place};
+                .row = r->n_seen, .in_place = m->in_place, .graph = m->graph};
     }
     for (;;) {
         const unsigned n_wanted = r->n_until + r->n_more;
@@ -342,9 +349,9 @@ bool stp_rounds_next(struct stp_rounds *r, unsigned *round_ret,
 }
 
 bool stp_rounds_has(const struct stp_rounds *r, const struct stp_arm *arm,
-                    bool in_place)
+                    bool in_place, bool graph)
 {
-    const size_t lane = rounds_find_lane(r, arm, in_place);
+    const size_t lane = rounds_find_lane(r, arm, in_place, graph);
 
     return lane == r->n_lanes || !r->lanes[lane].is_stopped ||
            r->lanes[lane].is_resumed;

@@ -54,10 +54,11 @@ struct stp_rounds_terms {
 
 enum { STP_ROUNDS_MOST = 4096, STP_ROUNDS_LANES = 2 * STP_MAX_ARMS };
 
-/* An arm, in place or not. */
+/* An arm, in place or not, launched or captured. */
 struct stp_rounds_lane {
     size_t row; /* its first */
     bool in_place;
+    bool graph;
     bool is_stopped;
     bool is_resumed; /* it stopped, but has too few rounds */
 };
@@ -98,10 +99,10 @@ unsigned stp_rounds_spare(unsigned rounds);
 bool stp_rounds_next(struct stp_rounds *rounds, unsigned *round_ret,
                      unsigned *at_ret);
 
-/* Whether the arm, in place or not, runs in the round that stp_rounds_next()
- * named. */
+/* Whether the arm, in place or not, launched or captured, runs in the round
+ * that stp_rounds_next() named. */
 bool stp_rounds_has(const struct stp_rounds *rounds, const struct stp_arm *arm,
-                    bool in_place);
+                    bool in_place, bool graph);
 
 /*
  * Ends the setting: leaves out rounds that do not count, numbers the others

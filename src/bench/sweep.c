@@ -307,7 +307,8 @@ static void sweep_measure_size(struct sweep *s, int coll, uint64_t n_bytes)
             struct lane *lane = &s->lanes[(first + i) % s->n_lanes];
 
             if (!lane->ruled_out &&
-                stp_rounds_has(&s->rounds, lane->arm, lane->in_place))
+                stp_rounds_has(&s->rounds, lane->arm, lane->in_place,
+                               s->plan->graph > 0))
                 sweep_measure_lane(s, &what, lane, round);
         }
     }

@@ -514,7 +514,7 @@ void stp_device_use_graphs(const struct stp_device *device, bool uses)
 {
     struct stp_ranks *d = device->ranks;
 
-    d->graph = uses && d->local[0].engine.ops->begin_capture != NULL;
+    d->graph = uses && d->info.captures;
 }
 
 /* ---- noting ---- */
@@ -648,6 +648,9 @@ enum stp_status stp_device_open(const struct stp_device_options *options,
     }
     // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
     RANK_DO(&d->local[0], info, &d->info);
+    /* Graphs of ranks that share a GPU may wait for each other for ever. */
+    d->info.captures =
+        d->local[0].engine.ops->begin_capture != NULL && d->info.n_gpus == 0;
     status = ranks_reserve(d, err);
     if (engines->n_threads > 0)
         STP_THEN(status,

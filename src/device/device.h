@@ -58,6 +58,7 @@ struct stp_device_info {
     bool rotates;           /* a collective's data should lie elsewhere than the
                                data of the collective before, out of the caches */
     bool has_tf32;          /* whether stp_product.tf32 means anything */
+    bool captures;          /* noted work can run as CUDA graphs */
     double event_us; /* about the time that an event between two collectives
                         adds to them; 0: none */
 };
@@ -177,7 +178,7 @@ enum stp_status stp_device_reload_plugin(const struct stp_device *device,
                                          struct stp_error *err);
 
 /* Has noted work run as CUDA graphs from now on, or no longer; nothing on a
- * device without graphs. */
+ * device that does not capture. */
 void stp_device_use_graphs(const struct stp_device *device, bool uses);
 
 /* Runs the collective once on every rank, untimed by events, and says how.  A

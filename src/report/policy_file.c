@@ -161,6 +161,36 @@ static void policy_write_rule(const struct stp_derived_rule *rule,
     fprintf(fp, "\n");
 }
 
+/* Writes where more was wanted of rules than the least gain:
+ * STP_DERIVE_OVER_LL, or captured iterations. */
+static void policy_write_doubts(const struct stp_policy_origin *origin,
+                                FILE *fp)
+{
+    bool doubts = false;
+
+    for (size_t i = 0; i < origin->data->n_rows; i++) {
+        const struct stp_measurement *m = &origin->data->rows[i];
+
+        doubts |= m->arm.kind == STP_ARM_AUTO && m->coll == ncclFuncAllReduce &&
+                  m->ran_proto == NCCL_PROTO_LL &&
+                  (m->n_bytes < origin->captured.min ||
+                   m->n_bytes > origin->captured.max);
+    }
+    if (doubts)
+        fprintf(fp,
+                "# Over all-reduces that NCCL runs by LL, another protocol's "
+                "gain is at least %g percent, as LL is slower back to back "
+                "than between other kernels, and no iterations of CUDA graphs "
+                "say what is left of a smaller one.\n",
+                STP_DERIVE_OVER_LL * 100);
+    if (origin->captured.max > 0 && stp_dataset_n_iterations(origin->data) == 0)
+        fprintf(fp,
+                "# From %" PRIu64 " to %" PRIu64 " bytes a rule also makes "
+                "iterations in which compute waits shorter, launched one by "
+                "one or captured in a CUDA graph, and in neither longer.\n",
+                origin->captured.min, origin->captured.max);
+}
+
 static void policy_write(const struct stp_derived *derived,
                          const struct stp_policy_origin *origin, FILE *fp)
 {
@@ -182,6 +212,7 @@ static void policy_write(const struct stp_derived *derived,
             "with 95 percent confidence, and goes on at neighbouring sizes "
             "where its arm is faster by less, with the same confidence.\n",
             stp_auto_words(origin->data->tuner, own), origin->min_gain * 100);
+    policy_write_doubts(origin, fp);
     if (origin->steadiness != NULL) {
         fputs("# ", fp);
         stp_steadiness_write(origin->steadiness, fp);

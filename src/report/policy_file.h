@@ -14,8 +14,10 @@ struct stp_policy_origin {
     bool trusts_passes;                      /* as in struct stp_derive_terms */
     const struct stp_steadiness *steadiness; /* NULL: left out */
     bool same_bits;                          /* as in struct stp_derive_terms */
-    bool all_are_wrong;  /* no arm is left that has no wrong elements */
-    const char *why_not; /* nothing was measured; NULL: something was */
+    bool all_are_wrong;        /* no arm is left that has no wrong elements */
+    const char *why_not;       /* nothing was measured; NULL: something was */
+    struct stp_range captured; /* as in struct stp_derive_terms; rules were
+                                  tried so there */
 };
 
 /* Writes "times of h200x4 (NVIDIA H200, NCCL 2.28.9): 36 of 40 interpolated, 4

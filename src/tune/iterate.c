@@ -24,6 +24,13 @@ stp_tune_setting_terms(const struct stp_tune_job *job,
                                       .user = (void *)job};
 }
 
+struct stp_range stp_tune_captured(const struct stp_tune_plan *plan,
+                                   const struct stp_device_info *info)
+{
+    return info->captures && !plan->no_iterate ? stp_settings_captured
+                                               : (struct stp_range){0};
+}
+
 /* ---- a pass ---- */
 
 /* Measures the settings that are not there.  One that was not completed leaves

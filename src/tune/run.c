@@ -103,6 +103,7 @@ static enum stp_status run_measure_pass(const struct stp_tune_job *job,
 static struct stp_derive_terms run_terms(const struct stp_policy_origin *origin)
 {
     return (struct stp_derive_terms){.min_gain = origin->min_gain,
+                                     .captured = origin->captured,
                                      .same_bits = origin->same_bits};
 }
 
@@ -207,6 +208,7 @@ static enum stp_status run_add_unsure(struct stp_tune_result *r,
                                       struct stp_error *err)
 {
     const struct stp_derive_terms terms = {.min_gain = r->alone.origin.min_gain,
+                                           .captured = r->alone.origin.captured,
                                            .kind = kind};
 
     for (size_t i = 0; i < all->n_points; i++) {
@@ -445,10 +447,10 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
 {
     struct stp_tune_trial trial = {0};
     const struct stp_tune_job job = {host, files, &trial};
-    const struct stp_policy_origin origin = {.made_by = "steptune tune",
-                                             .min_gain = plan->min_gain,
-                                             .portable = plan->portable,
-                                             .same_bits = plan->same_bits};
+    struct stp_policy_origin origin = {.made_by = "steptune tune",
+                                       .min_gain = plan->min_gain,
+                                       .portable = plan->portable,
+                                       .same_bits = plan->same_bits};
     struct stp_tune_state state = {.swept = &result->alone.data,
                                    .iterated = &result->iterated};
     const size_t n_passes = plan->n_passes > 0 ? plan->n_passes : 1;
@@ -472,6 +474,7 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
     memcpy(result->captured.run, result->run, sizeof(result->run));
     free(state.plan_text);
 
+    origin.captured = stp_tune_captured(plan, &result->info);
     result->alone.origin = result->overlap.origin = origin;
     STP_THEN(status, run_derive_alone(&job, &result->alone, err));
     if (status == STP_OK && !plan->no_iterate)

@@ -12,6 +12,8 @@ enum {
     LIVE_ROUNDS = 5,
     FEW_ROUNDS = 3,   /* that show an arm is no rule beyond doubt */
     MOST_ROUNDS = 12, /* of an arm that is unsure */
+    BOTH_ROUNDS = 4,  /* that are launched and captured, and likewise */
+    MOST_BOTH = 8,
     WARMUP = 3,
     MAX_COLLS = 2,
     MAX_RATIOS = 3,
@@ -38,6 +40,9 @@ static const struct settings_mode {
     {STP_MODE_SEQUENTIAL, {ncclFuncAllGather}, 1, {1}, 1, true},
     {STP_MODE_SEQUENTIAL, {ncclFuncReduceScatter}, 1, {1}, 1, true},
 };
+
+const struct stp_range stp_settings_captured = {
+    STP_STEPS_FIRST, (uint64_t)STP_SETTINGS_LAST_MIB *MiB};
 
 /* Registered buffers that take more than this of AUTO's time alone are not
  * tried in iterations in which compute waits. */
@@ -90,11 +95,13 @@ bool stp_settings_has(const struct stp_device_facts *known, int mode, int coll,
                       uint64_t n_bytes)
 {
     const struct settings_mode *m = settings_find_mode(mode, coll);
+    const bool is_captured =
+        known->info.captures && mode == STP_MODE_SEQUENTIAL;
 
     return m->mode == mode && m->colls[0] == coll &&
-           n_bytes >= (uint64_t)STP_SETTINGS_FIRST_MIB * MiB &&
-           n_bytes <= (uint64_t)STP_SETTINGS_LAST_MIB * MiB &&
-           known->modes[mode][coll];
+           n_bytes >= (is_captured ? stp_settings_captured.min
+                                   : (uint64_t)STP_SETTINGS_FIRST_MIB * MiB) &&
+           n_bytes <= stp_settings_captured.max && known->modes[mode][coll];
 }
 
 void stp_settings_add(int mode, int coll, uint64_t n_bytes,
@@ -233,17 +240,23 @@ enum stp_status stp_setting_run(const struct stp_device *device,
                                               .n_bytes = 1,
                                               .ratios = {setting->ratio},
                                               .n_ratios = 1};
+    const bool captures = terms->captures && info->captures;
     struct stp_workload_plan plan = {.plan = {.type = terms->type,
                                               .rounds = terms->rounds,
                                               .warmup = WARMUP}};
     enum stp_status status;
 
     if (plan.plan.rounds == 0 && info->max_rounds == 0)
-        plan.plan.rounds = LIVE_ROUNDS;
+        plan.plan.rounds = captures ? BOTH_ROUNDS : LIVE_ROUNDS;
     plan.plan.terms = stp_setting_rounds(info, terms->rounds, terms->min_gain);
+    if (captures && plan.plan.terms.most > 0)
+        plan.plan.terms.most = MOST_BOTH;
     status = stp_plan_iterations(info, &work, false, &plan, err);
     if (terms->min_gain > 0 && plan.plan.turn_us > turn_us)
         plan.plan.turn_us = turn_us;
+    if (captures)
+        plan.plan.turn_us /= 2;
+    plan.plan.captures = captures;
     plan.plan.arms = arms;
     plan.plan.coll = setting->coll;
     plan.plan.in_place = setting->coll == ncclFuncAllReduce; /* as jobs do */

@@ -16,12 +16,18 @@ struct stp_setting {
     double ratio;
 };
 
-/* Settings are powers of two, from the first to the last. */
+/* Settings are powers of two, from the first to the last.  Shorter sequential
+ * iterations, from STP_STEPS_FIRST on, are the launches of a host unless they
+ * are captured. */
 enum {
     STP_SETTINGS_FIRST_MIB = 2,
     STP_SETTINGS_LAST_MIB = 64,
+    STP_STEPS_FIRST = 64 << 10,
     STP_MAX_SETTINGS = 128
 };
+
+/* The sizes at which sequential iterations are captured. */
+extern const struct stp_range stp_settings_captured;
 
 /*
  * Lists the settings of the sizes that were swept: overlapped ones, and
@@ -32,8 +38,8 @@ size_t stp_settings_list(const struct stp_comparisons *swept,
                          const struct stp_device_facts *known,
                          struct stp_setting settings[STP_MAX_SETTINGS]);
 
-/* Whether there are such settings of a size, and the device has what they take,
- * measured or recorded. */
+/* Whether there are such settings of a size, or captured ones, and the device
+ * has what they take, measured or recorded. */
 bool stp_settings_has(const struct stp_device_facts *known, int mode, int coll,
                       uint64_t n_bytes);
 
@@ -62,6 +68,8 @@ struct stp_setting_terms {
                         those that are unsure go on, unless 'rounds' are given;
                         0: all arms have as many rounds, as in a recording */
     bool same_bits;  /* of arms that keep the bits of NCCL's own choice */
+    bool captures;   /* half of each turn's time is for iterations that are
+                        captured in a CUDA graph, on a device that captures */
     stp_sweep_progress progress;
     void *user;
 };

@@ -68,7 +68,7 @@ enum stp_status stp_tune_stage(const struct stp_tune_job *job,
     int64_t clock = stp_now_ms();
     enum stp_status status = STP_OK;
 
-    if (!result->info.is_live ||
+    if (!result->info.is_live || !result->info.captures ||
         (result->info.setups >> STP_MEMORY_STAGE & 1) == 0)
         return STP_OK;
     for (size_t i = 0; i < n_passes && status == STP_OK; i++) {

@@ -100,6 +100,11 @@ struct stp_setting_terms
 stp_tune_setting_terms(const struct stp_tune_job *job,
                        const struct stp_tune_plan *plan);
 
+/* The sizes at which rules for collectives alone will be tried in iterations
+ * that are captured in CUDA graphs. */
+struct stp_range stp_tune_captured(const struct stp_tune_plan *plan,
+                                   const struct stp_device_info *info);
+
 /*
  * Measures iterations with the best arms of the sweep: overlapped ones, and
  * sequential ones, by which stp_compare_registered() decides, on a device that

@@ -188,8 +188,10 @@ enum stp_status stp_tune_sweep(const struct stp_tune_pass *pass,
                                struct stp_dataset *data, unsigned *iters_ret,
                                struct stp_error *err)
 {
-    const struct stp_refine_terms terms = {.min_gain = plan->min_gain,
-                                           .resolution = plan->resolution};
+    const struct stp_refine_terms terms = {
+        .min_gain = plan->min_gain,
+        .captured = stp_tune_captured(plan, &pass->known.info),
+        .resolution = plan->resolution};
     struct sweep s = {.pass = pass, .data = data, .same_bits = plan->same_bits};
     int64_t clock = stp_now_ms();
     enum stp_status status =

@@ -112,10 +112,11 @@ verify_run_settings(const struct verify *v, const struct stp_tune_plan *plan,
                     bool registers, bool shows_progress,
                     struct stp_dataset *data, struct stp_error *err)
 {
-    const struct stp_setting_terms terms = stp_tune_setting_terms(v->job, plan);
+    struct stp_setting_terms terms = stp_tune_setting_terms(v->job, plan);
     struct stp_iterations out = {.data = *data};
     enum stp_status status = STP_OK;
 
+    terms.captures = !registers;
     for (size_t i = 0; i < n && status == STP_OK; i++) {
         const struct stp_setting *s = &settings[i];
         struct stp_arms arms = stp_trial_arms;
@@ -201,7 +202,7 @@ static enum stp_status verify_try_steps(struct verify *v,
     for (size_t i = 0; i < steps->n_rows; i++) {
         const struct stp_measurement *m = &steps->rows[i];
 
-        decides[i] = true;
+        decides[i] = m->graph || m->n_bytes >= STP_SETTINGS_FIRST_MIB << 20;
         for (size_t k = 0; k < steps->n_rows && decides[i]; k++) {
             const struct stp_measurement *other = &steps->rows[k];
 

@@ -125,6 +125,7 @@ TEST(Verify, JudgesModelledTimesByTheModelAlone)
 struct Trial {
     uint64_t n_bytes;
     std::vector<double> us;
+    bool graph = false;
 };
 
 const std::vector<double> kFaster{90, 90, 90};
@@ -158,9 +159,13 @@ class Trimmed
                                 int coll = ncclFuncAllGather)
     {
         Data d;
-        for (const Trial &t : trials)
+        for (const Trial &t : trials) {
+            const size_t first = d.data.n_rows;
             d.Add(t.n_bytes, kAuto, {100, 100, 100}, STP_SOURCE_MEASURED, coll)
                 .Add(t.n_bytes, kPlugin, t.us, STP_SOURCE_MEASURED, coll);
+            for (size_t i = first; i < d.data.n_rows; i++)
+                d.data.rows[i].graph = t.graph;
+        }
         for (size_t i = 0; i < d.data.n_rows; i++) {
             d.data.rows[i].work.mode = mode;
             d.data.rows[i].n_ranks = n_ranks;
@@ -206,6 +211,36 @@ TEST(Verify, TrimsARuleToTheSizesAtWhichStepsInWhichComputeWaitsAreShorter)
     EXPECT_THAT(Trimmed().By({{1600, kUnsureAbove}}, STP_MODE_OVERLAP),
                 ElementsAre(whole))
         << "only of collectives for which compute waits";
+}
+
+TEST(Verify, KeepsARuleThatIsShorterLaunchedOrCapturedAndInNeitherLonger)
+{
+    const struct {
+        std::vector<double> launched, captured;
+        bool holds; // in steps in which compute waits
+        bool holds_overlapped;
+    } cases[] = {{kFaster, kFaster, true, true},
+                 {kFaster, kUnsureAbove, true, true},
+                 {kUnsureAbove, kFaster, true, true},
+                 {kUnsureAbove, kUnsureAbove, false, true},
+                 {kFaster, kUnsureBelow, false, true},
+                 {kUnsureBelow, kFaster, false, true},
+                 {kFaster, kSlower, false, false},
+                 {kSlower, kFaster, false, false}};
+
+    for (const auto &c : cases)
+        for (int mode : {STP_MODE_SEQUENTIAL, STP_MODE_OVERLAP})
+            EXPECT_EQ((mode == STP_MODE_OVERLAP ? c.holds_overlapped : c.holds)
+                          ? 1u
+                          : 0u,
+                      Trimmed()
+                          .By({{1200, c.launched},
+                               {1200, c.captured, true},
+                               {1600, c.launched},
+                               {1600, c.captured, true}},
+                              mode)
+                          .size())
+                << mode << " " << &c - cases;
 }
 
 TEST(Verify, TrimsARuleToTheSizesThatHold)

@@ -57,9 +57,10 @@ TEST_P(DeriveMemory, NamesWhatIsWorthIt)
     }
     const Compared all(measured), trials(again);
     const stp_derive_terms arms{
-        0.02, false, false, false, STP_POLICY_OF_ARMS, nullptr, nullptr};
+        0.02, false, false, false, STP_POLICY_OF_ARMS, nullptr, nullptr, {}};
     const stp_derive_terms memory{
-        0.02, false, false, false, STP_POLICY_OF_MEMORY, &trials.all, nullptr};
+        0.02,        false,   false, false, STP_POLICY_OF_MEMORY,
+        &trials.all, nullptr, {}};
     const auto none = [](const stp_derived_rule &) { return ""; };
 
     EXPECT_EQ(GetParam().memory, Rules(all.all, memory, none));
@@ -94,7 +95,7 @@ std::vector<std::string> MemoryRules(const Data &d)
 {
     return Rules(
         Compared(d).all,
-        {0.02, false, false, false, STP_POLICY_OF_MEMORY, nullptr, nullptr},
+        {0.02, false, false, false, STP_POLICY_OF_MEMORY, nullptr, nullptr, {}},
         [](const stp_derived_rule &) { return ""; });
 }
 

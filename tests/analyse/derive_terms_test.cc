@@ -30,7 +30,7 @@ std::vector<std::string> Rules(const Data &data, const stp_derive_terms &terms)
 }
 
 constexpr stp_derive_terms kPlain{
-    0.02, false, false, false, STP_POLICY_OF_ARMS, nullptr, nullptr};
+    0.02, false, false, false, STP_POLICY_OF_ARMS, nullptr, nullptr, {}};
 
 // Gains over AUTO's 100 us, in rounds without error; 0: not measured.
 struct SizeRow {
@@ -69,13 +69,14 @@ TEST_P(DeriveGains, BecomeRules)
 GainCase Reach(const char *name, std::vector<double> gains,
                std::vector<std::string> want)
 {
-    return {name,
-            {{100, gains[0], 0},
-             {400, gains[1], 0},
-             {1600, gains[2], 0},
-             {6400, gains[3], 0}},
-            std::move(want),
-            {0.02, false, false, true, STP_POLICY_OF_ARMS, nullptr, nullptr}};
+    return {
+        name,
+        {{100, gains[0], 0},
+         {400, gains[1], 0},
+         {1600, gains[2], 0},
+         {6400, gains[3], 0}},
+        std::move(want),
+        {0.02, false, false, true, STP_POLICY_OF_ARMS, nullptr, nullptr, {}}};
 }
 
 // clang-format off
@@ -99,8 +100,8 @@ INSTANTIATE_TEST_SUITE_P(Table, DeriveGains, testing::Values(
              {"4: 100-200 tree/ll", "4: 201-400 ring/ll128"}},
     GainCase{"below_the_least_gain", {{100, 1.019, 0}}, {}},
     GainCase{"above_the_least_gain", {{100, 1.021, 0}}, {"4: 100-100 tree/ll"}},
-    GainCase{"below_another_least_gain", {{100, 1.021, 0}}, {}, {0.03, false, false, false, STP_POLICY_OF_ARMS, nullptr, nullptr}},
-    GainCase{"no_least_gain", {{100, 1.001, 0}}, {"4: 100-100 tree/ll"}, {0, false, false, false, STP_POLICY_OF_ARMS, nullptr, nullptr}},
+    GainCase{"below_another_least_gain", {{100, 1.021, 0}}, {}, {0.03, false, false, false, STP_POLICY_OF_ARMS, nullptr, nullptr, {}}},
+    GainCase{"no_least_gain", {{100, 1.001, 0}}, {"4: 100-100 tree/ll"}, {0, false, false, false, STP_POLICY_OF_ARMS, nullptr, nullptr, {}}},
     Reach("both_ends", {1.1, 1.1, 1.1, 1.1}, {"4: 0-inf tree/ll"}),
     Reach("low_end", {1.1, 1.1, 1, 1}, {"4: 0-800 tree/ll"}),
     Reach("high_end", {1, 1, 1.1, 1.1}, {"4: 801-inf tree/ll"}),
@@ -108,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(Table, DeriveGains, testing::Values(
     Reach("middle", {1, 1.1, 1.1, 1}, {"4: 201-3200 tree/ll"}),
     Reach("gain_in_doubt_at_the_second", {1.1, 1.019, 1, 1}, {"4: 100-800 tree/ll"}),
     GainCase{"no_reach_between_arms", {{100, 1.1, 0}, {400, 0, 1.1}},
-             {"4: 100-200 tree/ll", "4: 201-400 ring/ll128"}, {0.02, false, false, true, STP_POLICY_OF_ARMS, nullptr, nullptr}}),
+             {"4: 100-200 tree/ll", "4: 201-400 ring/ll128"}, {0.02, false, false, true, STP_POLICY_OF_ARMS, nullptr, nullptr, {}}}),
     [](const auto &c) { return std::string(c.param.name); });
 // clang-format on
 
@@ -159,28 +160,44 @@ TEST(DeriveTerms, NcclsOwnChoiceByAnotherNameIsNoGain)
     EXPECT_THAT(Rules(d, kPlain), ElementsAre("4: 100-100 ring/simple"));
 }
 
+// And unless captured iterations are to say what is left of it; what is not
+// enough is not sure.
 TEST(DeriveTerms, AskMoreOverAllReducesOfLlUnlessByLl)
 {
+    constexpr uint64_t kBytes = 1 << 20;
     const struct {
         int coll;
         stp_arm arm;
         double gain;
+        stp_range captured;
         size_t n_rules;
-    } cases[] = {{ncclFuncAllReduce, kRingLl128, 1.10, 0},
-                 {ncclFuncAllReduce, kRingLl128, 1.15, 1},
-                 {ncclFuncAllReduce, kTreeLl, 1.10, 1},
-                 {ncclFuncAllGather, kRingLl128, 1.10, 1}};
+        bool is_unsure;
+    } cases[] = {
+        {ncclFuncAllReduce, kRingLl128, 1.10, {}, 0, true},
+        {ncclFuncAllReduce, kRingLl128, 1.10, {kBytes, kBytes}, 1, false},
+        {ncclFuncAllReduce, kRingLl128, 1.10, {1, kBytes - 1}, 0, true},
+        {ncclFuncAllReduce, kRingLl128, 1.10, {kBytes + 1, 1 << 30}, 0, true},
+        {ncclFuncAllReduce, kRingLl128, 1.01, {}, 0, false},
+        {ncclFuncAllReduce, kRingLl128, 1.15, {}, 1, false},
+        {ncclFuncAllReduce, kTreeLl, 1.10, {}, 1, false},
+        {ncclFuncAllGather, kRingLl128, 1.10, {}, 1, false}};
 
     for (const auto &c : cases) {
         const double us = 100 / c.gain;
+        stp_derive_terms terms = kPlain;
         Data d;
-        d.Add(1 << 20, kAuto, {100, 100, 100}, STP_SOURCE_MEASURED, c.coll);
+        d.Add(kBytes, kAuto, {100, 100, 100}, STP_SOURCE_MEASURED, c.coll);
         for (size_t i = 0; i < d.data.n_rows; i++)
             d.data.rows[i].ran_proto = NCCL_PROTO_LL;
-        d.Add(1 << 20, c.arm, {us, us, us}, STP_SOURCE_MEASURED, c.coll);
+        d.Add(kBytes, c.arm, {us, us, us}, STP_SOURCE_MEASURED, c.coll);
+        terms.captured = c.captured;
+        Compared compared(d);
 
-        EXPECT_EQ(c.n_rules, Rules(d, kPlain).size())
-            << c.coll << " " << c.gain;
+        EXPECT_EQ(c.n_rules, Rules(d, terms).size())
+            << c.coll << " " << c.gain << " " << c.captured.min;
+        EXPECT_EQ(c.is_unsure,
+                  stp_derive_unsure(compared.all.points, &terms) != nullptr)
+            << c.coll << " " << c.gain << " " << c.captured.min;
     }
 }
 
@@ -219,8 +236,14 @@ TEST(DeriveTerms, DecidesByTimesThatLeaveNoDoubt)
         d.Add(64, kAuto, std::vector<double>(c.us.size(), 100),
               c.source == model ? live : c.source);
         d.Add(64, kTreeLl, c.us, c.source);
-        EXPECT_EQ(c.n_rules, Rules(d, {0.02, c.trust, false, false,
-                                       STP_POLICY_OF_ARMS, nullptr, nullptr})
+        EXPECT_EQ(c.n_rules, Rules(d, {0.02,
+                                       c.trust,
+                                       false,
+                                       false,
+                                       STP_POLICY_OF_ARMS,
+                                       nullptr,
+                                       nullptr,
+                                       {}})
                                  .size())
             << c.us.size() << " of source " << stp_source_name(c.source)
             << ", single pass " << c.single_pass << ", trusted " << c.trust;
@@ -240,8 +263,14 @@ TEST(DeriveTerms, EveryCollectiveAndNumberOfRanksHasRulesOfItsOwn)
 
     EXPECT_THAT(Rules(d, kPlain),
                 ElementsAre("4: 100-400 tree/ll", "8: 401-800 tree/ll"));
-    EXPECT_THAT(Rules(d, {0.02, false, false, true, STP_POLICY_OF_ARMS, nullptr,
-                          nullptr}),
+    EXPECT_THAT(Rules(d, {0.02,
+                          false,
+                          false,
+                          true,
+                          STP_POLICY_OF_ARMS,
+                          nullptr,
+                          nullptr,
+                          {}}),
                 ElementsAre("4: 0-inf tree/ll", "8: 401-800 tree/ll"));
     d.Add(9, kAuto, {9, 9}, STP_SOURCE_MEASURED, ncclFuncReduceScatter);
     d.Add(9, kTreeLl, {8, 8}, STP_SOURCE_MEASURED, ncclFuncReduceScatter);

@@ -37,7 +37,7 @@ class Machine
 {
   public:
     Machine(std::vector<Curve> curves, double resolution = 1.4)
-        : curves_(std::move(curves)), terms_{0.02, resolution}
+        : curves_(std::move(curves)), terms_{0.02, resolution, {}}
     {
         for (uint64_t size = 8; size <= 1024 * kMiB; size *= 4)
             Measure(size);
@@ -158,7 +158,7 @@ struct Points {
     }
     bool Between(double resolution, uint64_t grain = 4)
     {
-        const stp_refine_terms terms{0.02, resolution};
+        const stp_refine_terms terms{0.02, resolution, {}};
         return stp_refine_between(a, b, &terms, grain, &size, &arms);
     }
     Compared c;

@@ -53,7 +53,7 @@ class Rounds : public testing::Test
             ASSERT_EQ(places_.size(), round);
             places_.push_back(at);
             for (size_t i = 0; i < arms.size(); i++)
-                if (stp_rounds_has(&rounds_, &arms[i], false)) {
+                if (stp_rounds_has(&rounds_, &arms[i], false, false)) {
                     stp_measurement m{};
                     m.arm = arms[i];
                     m.round = round;

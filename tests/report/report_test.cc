@@ -164,8 +164,8 @@ class MemoryFileTest : public Report
     {
         const stp_memory_table table{STP_POLICY_OF_MEMORY, rules.data(),
                                      rules.size(), drops.data(), drops.size()};
-        const stp_policy_origin origin{&data_,  "a test", 0.02,  false,  false,
-                                       nullptr, false,    false, nullptr};
+        const stp_policy_origin origin{&data_,  "a test", 0.02,  false,   false,
+                                       nullptr, false,    false, nullptr, {}};
         stp_policy *policy = nullptr;
 
         EXPECT_EQ(STP_OK, stp_memory_file_save(&table, &origin,

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <sstream>
 #include <string>
@@ -16,6 +17,38 @@
 extern "C" {
 #include "nccl_tuner_abi.h"
 #include "tune/tune.h"
+
+// A device that captures, if it is not 0: iterations in CUDA graphs take so
+// many times as long with the policy.
+static double captured_factor;
+static bool is_captured;
+static int arm_kind;
+
+void __real_stp_device_get_info(const stp_device *, stp_device_info *);
+void __wrap_stp_device_get_info(const stp_device *device, stp_device_info *info)
+{
+    __real_stp_device_get_info(device, info);
+    info->captures = captured_factor > 0;
+}
+void __wrap_stp_device_use_graphs(const stp_device *, bool uses)
+{
+    is_captured = uses;
+}
+stp_status __real_stp_device_select_arm(const stp_device *, const stp_arm *,
+                                        stp_error *);
+stp_status __wrap_stp_device_select_arm(const stp_device *device,
+                                        const stp_arm *arm, stp_error *err)
+{
+    arm_kind = arm->kind;
+    return __real_stp_device_select_arm(device, arm, err);
+}
+double __real_stp_device_elapsed_us(const stp_device *, unsigned, unsigned);
+double __wrap_stp_device_elapsed_us(const stp_device *device, unsigned from,
+                                    unsigned to)
+{
+    return __real_stp_device_elapsed_us(device, from, to) *
+           (is_captured && arm_kind == STP_ARM_PLUGIN ? captured_factor : 1);
+}
 }
 
 namespace
@@ -25,6 +58,7 @@ using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
+using testing::SizeIs;
 
 constexpr uint64_t MiB = 1 << 20;
 
@@ -263,6 +297,42 @@ TEST_F(TuneSteps, AreShorterWithEachRule)
                 ContainsRegex("\nsequential allreduce x 1, ratio 1 +4194304 "
                               "[^\n]*ring/ll128/24 +faster"));
     stp_tune_result_free(&result);
+}
+
+// A rule makes steps shorter that are launched, or that are captured in a CUDA
+// graph, and longer the other way.
+TEST_F(TuneSteps, DropARuleThatHoldsInOneWayOfLaunching)
+{
+    const struct {
+        const char *name;
+        double launched, captured; // times of the policy
+        size_t n_rules, n_overlapped;
+    } cases[] = {{"holds", 1, 1, 1, 2},
+                 {"loses_captured", 1, 1.2, 0, 0},
+                 {"loses_launched", 1.2, 0.7, 0, 2}};
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        stp_tune_result result{};
+        std::filesystem::remove_all(dir_ / "first");
+        std::filesystem::remove_all(dir_ / "again");
+        MakeMachineOfSteps(c.launched);
+        captured_factor = c.captured;
+
+        Tune(&result);
+
+        EXPECT_THAT(RulesAlone(result), SizeIs(c.n_rules));
+        EXPECT_EQ(c.n_overlapped, result.overlap.derived.n_rules);
+        EXPECT_EQ(1 - c.n_rules, result.alone.n_dropped);
+        for (const stp_dataset *data :
+             {&result.alone.steps, &result.overlap.tried})
+            EXPECT_EQ(data->n_rows > 0,
+                      std::any_of(data->rows, data->rows + data->n_rows,
+                                  [](const auto &row) { return row.graph; }));
+        EXPECT_THAT(Read("t.conf"), HasSubstr("captured in a CUDA graph"));
+        stp_tune_result_free(&result);
+    }
+    captured_factor = 0;
 }
 
 TEST_F(TuneSteps, DropARuleThatOnlyCollectivesBackToBackGainBy)

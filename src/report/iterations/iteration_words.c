@@ -39,10 +39,11 @@ static void iteration_name_setting(const struct stp_iteration_setting *setting,
     else
         snprintf(product, sizeof(product), "gemm%ux%ux%u", w->gemm.m, w->gemm.n,
                  w->gemm.k);
-    snprintf(name, STP_SETTING_NAME, "%s%s%s%s%s_%s%s_layers%u",
+    snprintf(name, STP_SETTING_NAME, "%s%s%s%s%s_%s%s_layers%u%s",
              stp_mode_name(w->mode), training ? "_" : "",
              training ? stp_compute_name(w->compute) : "", usual ? "" : "_",
-             usual ? "" : stp_coll_name(m->coll), size, product, w->layers);
+             usual ? "" : stp_coll_name(m->coll), size, product, w->layers,
+             m->graph ? "_graph" : "");
 }
 
 void stp_iteration_setting_name(const struct stp_iteration_setting *setting,
@@ -92,12 +93,12 @@ void stp_iteration_what(const struct stp_iteration_setting *setting,
     else
         snprintf(product, sizeof(product), " of %ux%ux%u", w->gemm.m, w->gemm.n,
                  w->gemm.k);
-    snprintf(text, STP_ITERATION_TEXT, "%s: %s%s%s%s%s, %u layer%s of %s%s",
+    snprintf(text, STP_ITERATION_TEXT, "%s: %s%s%s%s%s, %u layer%s of %s%s%s",
              stp_mode_name(w->mode), stp_coll_name(m->coll),
              w->mode == STP_MODE_FSDP ? " and reducescatter" : "",
              size != NULL ? " of " : "", size != NULL ? size : "", data,
              w->layers, w->layers == 1 ? "" : "s", stp_compute_name(w->compute),
-             product);
+             product, m->graph ? ", captured" : "");
 }
 
 enum stp_source

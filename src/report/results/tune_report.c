@@ -162,6 +162,7 @@ static void tune_report_write_doubts(const struct stp_tune_report *r,
 {
     struct stp_paragraph paragraph;
     char text[STP_SOURCES_TEXT];
+    bool doubts = false;
     FILE *out;
 
     if (r->n_unsure > 0) {
@@ -184,11 +185,21 @@ static void tune_report_write_doubts(const struct stp_tune_report *r,
                         u->gain.high, u->gain.n_pairs);
             if (u->n_ranks != r->info->n_ranks)
                 fprintf(out, " on %u ranks", u->n_ranks);
+            if (u->gain.low >= 1 + r->min_gain) {
+                fprintf(out, ", over LL%s", u->overlaps ? "" : " back to back");
+                doubts = true;
+            }
         }
         if (r->n_unsure > n_most)
             fprintf(out, "; and %zu of smaller gains, which the report names",
                     r->n_unsure - n_most);
         fputc('.', out);
+        if (doubts)
+            fputs("  Between the kernels of a CUDA graph LL is faster than so "
+                  "measured, and a job that is captured may lose by these: "
+                  "`steptune iterate --mode sequential --cudagraph 1` on the "
+                  "GPUs would settle it.",
+                  out);
         stp_paragraph_end(&paragraph);
     }
     if (stp_again_text(r->n_again, r->n_disturbed, text)) {

@@ -25,7 +25,7 @@ void stp_put_workload(const struct stp_workload *work, bool has_gemm,
 }
 
 /* "allreduce", or of iterations "overlap x 8, ratio 1" and, as those may have
- * any collective, "sequential allreduce x 1, ratio 1". */
+ * any collective, "sequential allreduce x 1, ratio 1"; ", captured" behind. */
 static void verdict_name_subject(const struct stp_point *p, char name[64])
 {
     const struct stp_workload *w = &p->work;
@@ -42,6 +42,8 @@ static void verdict_name_subject(const struct stp_point *p, char name[64])
         stp_append(name, 64, "ratio %g", w->ratio);
     else
         stp_append(name, 64, "%u x %u x %u", w->gemm.m, w->gemm.n, w->gemm.k);
+    if (p->graph)
+        stp_append(name, 64, ", captured");
 }
 
 void stp_put_subject(const struct stp_point *p, struct stp_table *t)
@@ -68,6 +70,7 @@ void stp_put_verdict(const struct stp_point *p, const struct stp_comparison *c,
     stp_put_subject(p, t);
     stp_table_count(t, "bytes", "bytes", p->n_bytes);
     stp_table_count(t, "nRanks", has_ranks ? "ranks" : NULL, p->n_ranks);
+    stp_table_flag(t, p->graph ? "graph" : NULL, NULL, p->graph);
     if (p->work.mode != STP_MODE_ALONE)
         stp_put_workload(&p->work, false, t);
     stp_table_number(t, "auto_us", "?AUTO us", p->auto_us, 2);
