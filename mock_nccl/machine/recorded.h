@@ -6,17 +6,17 @@
  *   the same run and round, because both measure the same;
  * - for a pair and channel count, interleaved rows are used between the
  *   smallest and the largest of them, single passes only outside: machines
- * drift;
+ *   drift;
  * - another channel count is stored as its ratio to NCCL's own count in the
  *   same run and round, which removes the drift between runs.
  *
  * Between recorded sizes times of a pair lie on straight lines over the bytes,
  * and NCCL's own choice at the size says which pair's line it is. With every
  * second size taken out (mock_between_test), NCCL's choice is predicted to .7
- * to 2 percent in the median and 4 to 15 at p95. The halves of a recording's
- * rounds differ by .2 to 2.1 percent in the median and 1.6 to 24 at p95, by
- * more than that error at p95 on all but h200x4: below 512 KiB times are of
- * launches.
+ * to 2 percent in the median and 4 to 15 at p95: from 4 MiB on to .7 to 1.6
+ * and 2.6 to 6.3. Up to 64 KiB it is 1.8 to 2.1 and 8 to 18, which are
+ * launches: a host takes 7 or 9 us for seconds, so that all rounds of a size,
+ * and the sizes after it, have one of the two (h200x2's allgather).
  *
  * A row of overlap.csv is stored as one number, the slowdown: the factor on the
  * time of compute and collective while they overlap, for which
@@ -26,11 +26,10 @@
  * overlap is the mean of timings.csv. Rows of traces, of other computes and
  * types, and of a tuner are skipped.
  *
- * Compared with another run on the machine of fixtures/machines/h200x4, minutes
- * apart, one pass, this predicts the 15 iterations of recorded arms to .5
- * percent (median; the worst to .9), 274 of other arms and channel counts to
- * 2.5 (12.6), 96 of half the smallest recorded size to 3 (20); and 26
- * sequential iterations, from the times without overlap, to 3 (10). */
+ * Another run on h200x4's GPUs, minutes later, had the iterations of recorded
+ * arms within .5 percent (median; the worst .9), of other arms and channel
+ * counts 2.5 (12.6), of half the smallest size 3 (20), sequential ones 3 (10).
+ */
 #pragma once
 
 #include "machine/machine.h"

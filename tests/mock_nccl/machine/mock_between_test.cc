@@ -1,6 +1,6 @@
 // Times between recorded sizes: every second size of a recording is taken out,
 // predicted by the others, and compared with what was recorded there, under
-// NCCL's own choice. Beside it stands what straight lines in logarithms say.
+// NCCL's own choice.
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -128,7 +128,7 @@ TEST_P(Between, RecordedSizesTimesComeCloseToWhatWasRecorded)
 {
     const Bound &bound = GetParam();
     const Choices choices(bound.machine);
-    Errors errors, straight;
+    Errors errors;
 
     for (bool odd : {false, true}) {
         const Machine half = LoadHalf(bound.machine, choices, odd);
@@ -138,25 +138,11 @@ TEST_P(Between, RecordedSizesTimesComeCloseToWhatWasRecorded)
                 const mock_run run = choices.At(c, sizes[i]);
                 const double want = Mean(choices.machine, run).us;
                 const mock_time got = Mean(half, run);
-                double log_us[2];
                 EXPECT_EQ(MOCK_TIME_INTERPOLATED, got.source);
-                for (size_t side : {0, 1}) {
-                    mock_run beside = run;
-                    beside.n_bytes = sizes[i - 1 + 2 * side];
-                    log_us[side] = std::log(Mean(choices.machine, beside).us);
-                }
-                const double weight =
-                    std::log(1. * sizes[i] / sizes[i - 1]) /
-                    std::log(1. * sizes[i + 1] / sizes[i - 1]);
                 errors.Add(sizes[i], got.us, want);
-                straight.Add(
-                    sizes[i],
-                    std::exp((1 - weight) * log_us[0] + weight * log_us[1]),
-                    want);
             }
         }
     }
-    straight.Print(bound.machine, "straight lines in logarithms");
     errors.Print(bound.machine, "mock NCCL");
     EXPECT_GE(bound.median, errors.Quantile(.5));
     EXPECT_GE(bound.p95, errors.Quantile(.95));

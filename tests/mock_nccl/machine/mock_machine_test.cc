@@ -500,26 +500,38 @@ TEST(RingsAndTrees, OfRingsAloneAreAlike)
     EXPECT_EQ(0, std::memcmp(both.cost, rings.cost, sizeof(both.cost)));
 }
 
+// Published ones: DGX Sparks in a ring (mentat's fabric_ring), and
+// NVIDIA/nccl's issues 1239 and 1313.
 TEST(RingsAndTrees, OfPublicFilesWithRingsAlonePlay)
 {
-    const std::string channels[] = {
-        "<channel><net dev=\"0\"/><gpu dev=\"0\"/><net dev=\"1\"/></channel>",
-        "<channel><net dev=\"2\"/><gpu dev=\"0\"/><net dev=\"3\"/></channel>"};
+    const struct {
+        int n, per_node;
+        const char *machine, *speed, *intra, *inter;
+    } files[] = {{1, 1, "NVIDIA GB10,121,3,arm", "0.24", "LOC", "P2C"},
+                 {2, 1, "NVIDIA GB10,121,3,arm", "0.24", "LOC", "P2C"},
+                 {4, 1, "NVIDIA GB10,121,4,arm", "0.24", "LOC", "P2C"},
+                 {8, 1, "NVIDIA GB10,121,4,arm", "0.24", "LOC", "P2C"},
+                 {2, 4, "NVIDIA A100,80,2,intel", "6", "SYS", "SYS"},
+                 {4, 8, "NVIDIA H800,90,2,intel", "24", "NVL", "PXN"}};
 
-    for (const int n : {1, 2, 4, 8}) {
+    for (const auto &f : files) {
         Folder folder;
-        std::string graph =
-            "<graphs version=\"1\"><graph id=\"0\" pattern=\"4\" "
-            "crossnic=\"1\" nchannels=\"" +
-            std::to_string(n) +
-            "\" speedintra=\"0.24\" speedinter=\"0.24\" latencyinter=\"0\" "
-            "typeintra=\"LOC\" typeinter=\"P2C\" samechannels=\"1\">";
-        for (int c = 0; c < n; c++)
-            graph += channels[c % 2];
-        folder.Write("graphs.xml", graph + "</graph>" + kClose);
+        char graph[256];
+        std::string channel = "<channel><net dev=\"0\"/>", channels;
+        for (int gpu = 0; gpu < f.per_node; gpu++)
+            channel += "<gpu dev=\"" + std::to_string(gpu) + "\"/>";
+        for (int c = 0; c < f.n; c++)
+            channels += channel + "<net dev=\"1\"/></channel>";
+        std::snprintf(graph, sizeof(graph),
+                      "<graph id=\"0\" pattern=\"4\" nchannels=\"%d\" "
+                      "speedintra=\"%s\" speedinter=\"%s\" typeintra=\"%s\" "
+                      "typeinter=\"%s\" samechannels=\"1\">",
+                      f.n, f.speed, f.speed, f.intra, f.inter);
+        folder.Write("graphs.xml",
+                     kOpen + graph + channels + "</graph>" + kClose);
         folder.Write("machine.csv",
-                     "gpu,compute_capability,nodes,cpu_vendor,nccl\n"
-                     "NVIDIA GB10,121,3,arm,2.28.9\n");
+                     "gpu,compute_capability,nodes,cpu_vendor,nccl\n" +
+                         std::string(f.machine) + ",2.28.9\n");
         Machine machine = LoadFolder(folder.Path());
         ASSERT_TRUE(machine);
 
@@ -527,7 +539,7 @@ TEST(RingsAndTrees, OfPublicFilesWithRingsAlonePlay)
 
         EXPECT_TRUE(mock_machine_get_info(machine.get())->assumes_tree);
         EXPECT_LT(0, got.cost[NCCL_ALGO_TREE][NCCL_PROTO_SIMPLE]);
-        EXPECT_EQ(2 * n, mock_machine_get_info(machine.get())->n_channels);
+        EXPECT_EQ(2 * f.n, mock_machine_get_info(machine.get())->n_channels);
     }
 }
 
