@@ -24,8 +24,7 @@ struct mock_csv {
     int place[MAX_FIELDS]; /* index of each column's field; -1: absent */
 };
 
-ncclResult_t mock_csv_fail(const struct mock_csv *csv, int line,
-                           const char *fmt, ...)
+ncclResult_t mock_csv_fail(const struct mock_csv *csv, const char *fmt, ...)
 {
     char text[512];
     va_list args;
@@ -33,7 +32,8 @@ ncclResult_t mock_csv_fail(const struct mock_csv *csv, int line,
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    return mock_fail(ncclInvalidArgument, "%s:%d: %s", csv->path, line, text);
+    return mock_fail(ncclInvalidArgument, "%s:%d: %s", csv->path, csv->n_line,
+                     text);
 }
 
 int mock_csv_line(const struct mock_csv *csv)
@@ -67,8 +67,7 @@ static ncclResult_t csv_split(struct mock_csv *csv)
         char *comma = strchr(field, ',');
 
         if (csv->n_fields == MAX_COLUMNS)
-            return mock_csv_fail(csv, csv->n_line, "more than %d fields",
-                                 MAX_COLUMNS);
+            return mock_csv_fail(csv, "more than %d fields", MAX_COLUMNS);
         csv->fields[csv->n_fields++] = field;
         if (comma == NULL)
             return ncclSuccess;
@@ -95,15 +94,14 @@ static ncclResult_t csv_read_header(struct mock_csv *csv)
         while (c < csv->n_columns && strcmp(csv->columns[c].name, name) != 0)
             c++;
         if (c == csv->n_columns)
-            return mock_csv_fail(csv, csv->n_line, "unknown column '%s'", name);
+            return mock_csv_fail(csv, "unknown column '%s'", name);
         if (csv->place[c] >= 0)
-            return mock_csv_fail(csv, csv->n_line, "two columns '%s'", name);
+            return mock_csv_fail(csv, "two columns '%s'", name);
         csv->place[c] = f;
     }
     for (int c = 0; rc == ncclSuccess && c < csv->n_columns; c++)
         if (csv->place[c] < 0 && !csv->columns[c].optional)
-            rc = mock_csv_fail(csv, csv->n_line, "no column '%s'",
-                               csv->columns[c].name);
+            rc = mock_csv_fail(csv, "no column '%s'", csv->columns[c].name);
     return rc;
 }
 
@@ -154,8 +152,8 @@ ncclResult_t mock_csv_next(struct mock_csv *csv, bool *row_ret)
     }
     rc = csv_split(csv);
     if (rc == ncclSuccess && csv->n_fields != csv->n_header)
-        rc = mock_csv_fail(csv, csv->n_line, "%d fields instead of %d",
-                           csv->n_fields, csv->n_header);
+        rc = mock_csv_fail(csv, "%d fields instead of %d", csv->n_fields,
+                           csv->n_header);
     *row_ret = true;
     return rc;
 }
@@ -178,7 +176,7 @@ static ncclResult_t csv_get_text(const struct mock_csv *csv, int field,
 {
     *text_ret = csv->fields[csv->place[field]];
     if (**text_ret == '\0')
-        return mock_csv_fail(csv, csv->n_line, "column '%s' is empty",
+        return mock_csv_fail(csv, "column '%s' is empty",
                              csv->columns[field].name);
     return ncclSuccess;
 }
@@ -204,8 +202,8 @@ ncclResult_t mock_csv_word(const struct mock_csv *csv, int field,
                                  i > 0 ? ", " : "", column->words->words[i]);
     if (column->extra != NULL && used < sizeof(all))
         snprintf(all + used, sizeof(all) - used, ", %s", column->extra);
-    return mock_csv_fail(csv, csv->n_line, "column '%s': '%s' is none of %s",
-                         column->name, text, all);
+    return mock_csv_fail(csv, "column '%s': '%s' is none of %s", column->name,
+                         text, all);
 }
 
 static ncclResult_t csv_read_text(const struct mock_csv *csv, int field,
@@ -223,8 +221,7 @@ static ncclResult_t csv_read_text(const struct mock_csv *csv, int field,
     if (rc != ncclSuccess)
         return rc;
     if ((long long)strlen(text) >= column->max)
-        return mock_csv_fail(csv, csv->n_line,
-                             "column '%s' has more than %lld characters",
+        return mock_csv_fail(csv, "column '%s' has more than %lld characters",
                              column->name, column->max - 1);
     strcpy(text_ret, text);
     return ncclSuccess;
@@ -252,13 +249,12 @@ static ncclResult_t csv_read_number(const struct mock_csv *csv, int field,
     if (column->kind == MOCK_FIELD_TIME &&
         (!isdigit((unsigned char)text[0]) || *end != '\0' || !isfinite(time) ||
          time <= 0))
-        return mock_csv_fail(csv, csv->n_line,
-                             "column '%s': '%s' is not a number above 0",
+        return mock_csv_fail(csv, "column '%s': '%s' is not a number above 0",
                              column->name, text);
     if (column->kind != MOCK_FIELD_TIME &&
         (!isdigit((unsigned char)text[0]) || *end != '\0' || errno != 0 ||
          whole < column->min || whole > column->max))
-        return mock_csv_fail(csv, csv->n_line,
+        return mock_csv_fail(csv,
                              "column '%s': '%s' is not a whole number from "
                              "%lld to %lld",
                              column->name, text, column->min, column->max);

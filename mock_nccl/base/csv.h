@@ -57,5 +57,5 @@ ncclResult_t mock_csv_word(const struct mock_csv *csv, int field,
                            int *number_ret);
 
 /* mock_fail() with file and line before the sentence. */
-ncclResult_t mock_csv_fail(const struct mock_csv *csv, int line,
-                           const char *fmt, ...) MOCK_PRINTF(3, 4);
+ncclResult_t mock_csv_fail(const struct mock_csv *csv, const char *fmt, ...)
+    MOCK_PRINTF(2, 3);

@@ -63,15 +63,9 @@ ncclResult_t mock_copy_text(const char *text, char **copy_ret)
 const char *mock_result_name(ncclResult_t result)
 {
     static const char *const names[] = {
-        [ncclSuccess] = "ncclSuccess",
-        [ncclUnhandledCudaError] = "ncclUnhandledCudaError",
-        [ncclSystemError] = "ncclSystemError",
-        [ncclInternalError] = "ncclInternalError",
-        [ncclInvalidArgument] = "ncclInvalidArgument",
-        [ncclInvalidUsage] = "ncclInvalidUsage",
-        [ncclRemoteError] = "ncclRemoteError",
-        [ncclInProgress] = "ncclInProgress",
-    };
+        "ncclSuccess",       "ncclUnhandledCudaError", "ncclSystemError",
+        "ncclInternalError", "ncclInvalidArgument",    "ncclInvalidUsage",
+        "ncclRemoteError",   "ncclInProgress"};
 
     if ((unsigned)result >= sizeof(names) / sizeof(names[0]))
         return "an unknown code";

@@ -10,7 +10,6 @@
 #include "comm/comm.h"
 #include "machine/machine.h"
 #include "model/channels.h"
-#include "model/select.h"
 #include "plugins/loader.h"
 
 /* ---- asking ---- */
@@ -76,30 +75,16 @@ static ncclResult_t comm_ask_tuner(struct mock_comm *comm,
     return comm_check_answer(comm, rc);
 }
 
-static struct mock_question comm_make_question(const struct mock_call *call)
-{
-    return (struct mock_question){
-        .coll = call->coll,
-        .n_bytes = call->n_bytes,
-        .n_pipe_ops = call->n_pipe_ops,
-        .no_nvls = call->no_nvls,
-        .no_pat = call->no_pat,
-        .fp8 = call->fp8,
-        .no_collnet = call->no_collnet,
-    };
-}
-
 static ncclResult_t comm_ask(struct mock_comm *comm,
                              const struct mock_call *call,
                              struct mock_outcome *outcome)
 {
-    const struct mock_question question = comm_make_question(call);
     const struct mock_ask_args args = {
         .coll = call->coll,
         .n_bytes = call->n_bytes,
         .n_pipe_ops = 1,
-        .collnet = mock_model_collnet(&comm->model, &question),
-        .nvls = mock_model_nvls(&comm->model, &question),
+        .collnet = mock_model_collnet(&comm->model, call),
+        .nvls = mock_model_nvls(&comm->model, call),
     };
 
     if (comm->tuner == NULL)
@@ -223,7 +208,6 @@ static ncclResult_t comm_check_winner(const struct mock_call *call,
  * hold the tuner's answer, UNDEF for none. Warns as NCCL does if no entry is
  * left, and also fails where NCCL would crash later. */
 static ncclResult_t comm_choose_pair(const struct mock_comm *comm,
-                                     const struct mock_question *question,
                                      const struct mock_call *call,
                                      enum mock_scope scope,
                                      struct mock_outcome *outcome)
@@ -252,7 +236,7 @@ static ncclResult_t comm_choose_pair(const struct mock_comm *comm,
     } else {
         /* up to 2.23 NCCL uses a ring that the user has forbidden if nothing
          * else is left */
-        mock_model_backup(&comm->model, question, backup);
+        mock_model_backup(&comm->model, call, backup);
         if (!mock_select_first(backup, NCCL_NUM_ALGORITHMS, rules->ceiling,
                                &outcome->algo, &outcome->proto,
                                rules->selection == MOCK_SELECT_PAIR ? NULL
@@ -412,15 +396,17 @@ ncclResult_t mock_comm_decide(struct mock_comm *comm,
                               struct mock_outcome *outcome,
                               int *max_channels_ret)
 {
-    struct mock_question question = comm_make_question(call);
     ncclResult_t rc;
 
-    question.plain_only = scope == MOCK_SCOPE_PLAIN_PROTOCOL;
-    mock_model_table(&comm->model, &question, outcome->cost);
+    mock_model_table(&comm->model, call, outcome->cost);
+    for (int a = NCCL_ALGO_COLLNET_DIRECT;
+         a <= NCCL_ALGO_NVLS_TREE && scope == MOCK_SCOPE_PLAIN_PROTOCOL; a++)
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            outcome->cost[a][p] = NCCL_ALGO_PROTO_IGNORE;
     memcpy(outcome->cost_after, outcome->cost, sizeof(outcome->cost));
     outcome->asked = true;
     rc = comm_ask(comm, call, outcome);
-    MOCK_THEN(rc, comm_choose_pair(comm, &question, call, scope, outcome));
+    MOCK_THEN(rc, comm_choose_pair(comm, call, scope, outcome));
     MOCK_THEN(rc, comm_count_channels(comm, call, outcome, max_channels_ret));
     return rc;
 }

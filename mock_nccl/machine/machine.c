@@ -175,44 +175,43 @@ static ncclResult_t machine_read_row(const struct mock_csv *csv,
     MOCK_TRY(mock_csv_read(csv, info));
     if (mock_version_find(info->nccl) == NULL ||
         mock_release_is_newer(info->nccl))
-        return mock_csv_fail(csv, mock_csv_line(csv),
+        return mock_csv_fail(csv,
                              "column 'nccl': '%s', expected a version whose "
                              "choices and times are known, " MOCK_VERSIONS,
                              info->nccl);
     for (const char *const *other = other_gpus; *other != NULL; other++)
         if (strstr(info->gpu, *other) != NULL)
-            return mock_csv_fail(csv, mock_csv_line(csv),
+            return mock_csv_fail(csv,
                                  "column 'gpu': '%s', expected a GPU of "
                                  "NVIDIA: nothing is known of other libraries "
                                  "than NCCL",
                                  info->gpu);
     for (i = 0; capabilities[i] != info->compute_capability; i++)
         if (i + 1 == sizeof(capabilities) / sizeof(capabilities[0]))
-            return mock_csv_fail(csv, mock_csv_line(csv),
+            return mock_csv_fail(csv,
                                  "column 'compute_capability': %d, which no "
                                  "GPU of NVIDIA has, expected one such as 90",
                                  info->compute_capability);
     if (info->max_compute_capability != 0 &&
         info->max_compute_capability < info->compute_capability)
-        return mock_csv_fail(csv, mock_csv_line(csv),
+        return mock_csv_fail(csv,
                              "column 'max_compute_capability': %d, expected "
                              "no less than column 'compute_capability' says",
                              info->max_compute_capability);
     if (info->n_gpus > 0 && info->n_gpus >= info->n_ranks)
-        return mock_csv_fail(csv, mock_csv_line(csv),
+        return mock_csv_fail(csv,
                              "column 'gpus': %d, expected fewer than column "
                              "'ranks' says",
                              info->n_gpus);
     if (info->n_ranks == NOT_GIVEN || info->n_nodes == NOT_GIVEN)
         return ncclSuccess;
     if (info->n_ranks % info->n_nodes != 0)
-        return mock_csv_fail(csv, mock_csv_line(csv),
+        return mock_csv_fail(csv,
                              "%d ranks are not the same number on each of %d "
                              "nodes: " MOCK_UNEVEN,
                              info->n_ranks, info->n_nodes);
     if (info->n_ranks / info->n_nodes > MAX_PER_NODE)
-        return mock_csv_fail(csv, mock_csv_line(csv),
-                             "%d ranks on a node, but %d is the most",
+        return mock_csv_fail(csv, "%d ranks on a node, but %d is the most",
                              info->n_ranks / info->n_nodes, MAX_PER_NODE);
     return ncclSuccess;
 }
@@ -232,8 +231,7 @@ static ncclResult_t machine_read_info(const char *path,
     MOCK_THEN(rc, machine_read_row(csv, info));
     MOCK_THEN(rc, mock_csv_next(csv, &row));
     if (rc == ncclSuccess && row)
-        rc = mock_csv_fail(csv, mock_csv_line(csv),
-                           "a second row, but a folder is one machine");
+        rc = mock_csv_fail(csv, "a second row, but a folder is one machine");
     mock_csv_close(csv);
     return rc;
 }
@@ -385,17 +383,15 @@ static ncclResult_t machine_load_calibration(const char *path,
         if (source[0] == '\0')
             memcpy(source, c.source, sizeof(c.source));
         if (strcmp(source, c.source) != 0)
-            rc = mock_csv_fail(csv, mock_csv_line(csv),
-                               "column 'source': '%s', but '%s' above",
+            rc = mock_csv_fail(csv, "column 'source': '%s', but '%s' above",
                                c.source, source);
         else if (c.bandwidth + c.copy <= 0)
-            rc = mock_csv_fail(csv, mock_csv_line(csv),
-                               "neither 'bandwidth' nor 'copy'");
+            rc = mock_csv_fail(csv, "neither 'bandwidth' nor 'copy'");
         else if (to->source[0] != '\0')
-            rc = mock_csv_fail(
-                csv, mock_csv_line(csv), "a second row of %s with %s/%s",
-                mock_word(&mock_colls, c.coll), mock_word(&mock_algos, c.algo),
-                mock_word(&mock_protos, c.proto));
+            rc = mock_csv_fail(csv, "a second row of %s with %s/%s",
+                               mock_word(&mock_colls, c.coll),
+                               mock_word(&mock_algos, c.algo),
+                               mock_word(&mock_protos, c.proto));
         *to = c;
         MOCK_THEN(rc, mock_csv_next(csv, &row));
     }

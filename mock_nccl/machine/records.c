@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/csv.h"
-#include "model/select.h"
 
 /* ---- one row ---- */
 
@@ -133,9 +132,8 @@ static ncclResult_t records_read_pair(const struct mock_csv *csv,
     way = record->proto - NCCL_NUM_PROTOCOLS + NCCL_NUM_ALGORITHMS;
     if (record->algo != way || record->n_channels != 0)
         return mock_csv_fail(
-            csv, record->line,
-            "algorithm and protocol are not of one arm, "
-            "expected reg, sym, ce or stage in both, and channels 0");
+            csv, "algorithm and protocol are not of one arm, "
+                 "expected reg, sym, ce or stage in both, and channels 0");
     record->proto = 0;
     return ncclSuccess;
 }
@@ -155,10 +153,9 @@ static ncclResult_t records_read_columns(const struct mock_csv *csv,
     if (record->p95 == 0) /* of one iteration */
         record->p95 = record->median;
     if (record->min > record->median || record->median > record->p95)
-        return mock_csv_fail(csv, record->line,
-                             "min_us, median_us and p95_us do not ascend");
+        return mock_csv_fail(csv, "min_us, median_us and p95_us do not ascend");
     if (record->min > record->mean)
-        return mock_csv_fail(csv, record->line, "mean_us is below min_us");
+        return mock_csv_fail(csv, "mean_us is below min_us");
     if (mock_csv_has(csv, SOURCE))
         rc = mock_csv_word(csv, SOURCE, &word);
     record->source = by_word[word];
@@ -168,14 +165,14 @@ static ncclResult_t records_read_columns(const struct mock_csv *csv,
 static bool records_select(const struct mock_model *model, int coll,
                            size_t n_bytes, int *algo_ret, int *proto_ret)
 {
-    const struct mock_question question = {
-        .coll = coll,
+    const struct mock_call call = {
+        .coll = (ncclFunc_t)coll,
         .n_bytes = n_bytes,
         .n_pipe_ops = 1,
     };
     mock_table table;
 
-    mock_model_table(model, &question, table);
+    mock_model_table(model, &call, table);
     return mock_select_first(table, NCCL_NUM_ALGORITHMS, 3.6e9f, algo_ret,
                              proto_ret, NULL);
 }
@@ -199,14 +196,12 @@ static ncclResult_t records_resolve(const struct mock_csv *csv,
         return rc;
     }
     if (is_half)
-        return mock_csv_fail(csv, record->line,
-                             "only one of algorithm and protocol is auto");
+        return mock_csv_fail(csv, "only one of algorithm and protocol is auto");
     if (record->n_channels != 0)
-        return mock_csv_fail(csv, record->line, "auto with %d channels",
-                             record->n_channels);
+        return mock_csv_fail(csv, "auto with %d channels", record->n_channels);
     if (!records_select(model, record->coll, record->n_bytes, &record->algo,
                         &record->proto))
-        return mock_csv_fail(csv, record->line, "auto, but NCCL has no choice");
+        return mock_csv_fail(csv, "auto, but NCCL has no choice");
     return ncclSuccess;
 }
 
@@ -224,8 +219,7 @@ static ncclResult_t records_resolve_scatter(const struct mock_csv *csv,
 
     *wanted_ret = !record->is_auto || is_own;
     if (record->coll != ncclFuncAllGather)
-        return mock_csv_fail(csv, record->line,
-                             "mode fsdp of %s, expected allgather",
+        return mock_csv_fail(csv, "mode fsdp of %s, expected allgather",
                              mock_word(&mock_colls, record->coll));
     record->scatter_algo = record->algo;
     record->scatter_proto = record->proto;
@@ -233,8 +227,7 @@ static ncclResult_t records_resolve_scatter(const struct mock_csv *csv,
         records_select(model, ncclFuncReduceScatter, record->n_bytes,
                        &record->scatter_algo, &record->scatter_proto))
         return ncclSuccess;
-    return mock_csv_fail(csv, record->line,
-                         "auto, but NCCL has no choice for reducescatter");
+    return mock_csv_fail(csv, "auto, but NCCL has no choice for reducescatter");
 }
 
 /* Reads the current row. *wanted_ret is false for a row of overlap.csv that is
@@ -259,7 +252,7 @@ static ncclResult_t records_read(const struct mock_csv *csv, bool is_overlap,
         return rc;
     if (record->algo < NCCL_NUM_ALGORITHMS &&
         !mock_kernel_exists(record->coll, record->algo, record->proto))
-        return mock_csv_fail(csv, record->line, "NCCL has no %s/%s for %s",
+        return mock_csv_fail(csv, "NCCL has no %s/%s for %s",
                              mock_word(&mock_algos, record->algo),
                              mock_word(&mock_protos, record->proto),
                              mock_word(&mock_colls, record->coll));
@@ -336,7 +329,7 @@ static int records_compare_key_only(const void *a, const void *b)
 }
 
 /* Two forced rows of one key are refused. */
-static ncclResult_t records_check_twins(const struct mock_csv *csv,
+static ncclResult_t records_check_twins(const char *path,
                                         const struct mock_records *records)
 {
     const struct mock_record *forced = NULL;
@@ -347,10 +340,11 @@ static ncclResult_t records_check_twins(const struct mock_csv *csv,
         if (i == 0 || records_compare_key(r, r - 1) != 0)
             forced = NULL;
         if (!r->is_auto && forced != NULL)
-            return mock_csv_fail(csv, r->line,
-                                 "the same as line %d: one size, pair, channel "
-                                 "count, run and round",
-                                 forced->line);
+            return mock_fail(
+                ncclInvalidArgument,
+                "%s:%d: the same as line %d: one size, pair, channel "
+                "count, run and round",
+                path, r->line, forced->line);
         if (!r->is_auto)
             forced = r;
     }
@@ -417,7 +411,7 @@ ncclResult_t mock_records_load(const char *path, bool is_overlap,
                        is_overlap ? " of a GEMM in bf16 and a collective" : "");
     if (rc == ncclSuccess) {
         records_sort(records_ret);
-        rc = records_check_twins(csv, records_ret);
+        rc = records_check_twins(path, records_ret);
     }
     mock_csv_close(csv);
     if (rc != ncclSuccess)

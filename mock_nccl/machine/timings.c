@@ -69,7 +69,7 @@ static ncclResult_t timings_model(const struct mock_machine *machine,
                                   const struct mock_run *run,
                                   struct mock_time *time_ret)
 {
-    const struct mock_question question = {
+    const struct mock_call call = {
         .coll = run->coll,
         .n_bytes = run->n_bytes,
         .n_pipe_ops = 1,
@@ -81,7 +81,7 @@ static ncclResult_t timings_model(const struct mock_machine *machine,
                          "no time for %s of registered buffers: none was "
                          "recorded on %s, and none is modelled",
                          mock_word(&mock_colls, run->coll), machine->info.name);
-    mock_model_table(&machine->model, &question, table);
+    mock_model_table(&machine->model, &call, table);
     if (table[run->algo][run->proto] < 0)
         return mock_fail(ncclInvalidArgument,
                          "no time for %s with %s/%s: nothing was recorded on "

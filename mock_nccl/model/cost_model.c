@@ -8,7 +8,6 @@
 #include "base/names.h"
 #include "model/channels.h"
 #include "model/cost_formulas.h"
-#include "model/select.h"
 
 /* ---- variables ---- */
 

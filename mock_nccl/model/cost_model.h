@@ -110,31 +110,36 @@ void mock_model_build(struct mock_model *model,
                       const ncclTunerConstants_v7_t *constants,
                       const struct mock_user_choice *choice);
 
-/* A collective for which NCCL computes a cost table. */
-struct mock_question {
-    int coll;
-    size_t n_bytes;
-    int n_pipe_ops;
-    bool no_nvls;
-    bool no_pat;
-    bool fp8;
-    bool no_collnet;
-    bool plain_only; /* rule out NVLS and CollNet */
-};
-
 /* Whether NVLS and CollNet support the collective, which 2.21 passes to a
  * tuner. */
 bool mock_model_nvls(const struct mock_model *model,
-                     const struct mock_question *question);
+                     const struct mock_call *call);
 bool mock_model_collnet(const struct mock_model *model,
-                        const struct mock_question *question);
+                        const struct mock_call *call);
 
 /* Like mock_model_table(), but for rings that the user has forbidden; all other
  * entries are ruled out. */
 void mock_model_backup(const struct mock_model *model,
-                       const struct mock_question *question, mock_table table);
+                       const struct mock_call *call, mock_table table);
 
-/* NCCL's cost table: microseconds, below 0 for entries that NCCL has ruled out.
- */
+/* NCCL's cost table of a call whose n_pipe_ops is set: microseconds, below 0
+ * for entries that NCCL has ruled out. */
 void mock_model_table(const struct mock_model *model,
-                      const struct mock_question *question, mock_table table);
+                      const struct mock_call *call, mock_table table);
+
+/* ---- the entry of a cost table that NCCL selects ---- */
+
+/* Selects the first smallest entry that is not below zero and is below
+ * 'ceiling', among NCCL's 'n_algos' first algorithms. *time_ret, unless it is
+ * NULL, receives that entry. Returns false and touches nothing if there is
+ * none. */
+bool mock_select_first(const mock_table table, int n_algos, float ceiling,
+                       int *algo_ret, int *proto_ret, float *time_ret);
+
+/* Selects an entry of 'cost_after' by a version's rule; *time receives it.
+ * False, with algorithm and protocol UNDEF, if there is none. */
+bool mock_select(const struct mock_choice_rules *rules, int n_algos,
+                 struct mock_outcome *outcome, float *time);
+
+/* Whether NCCL has a kernel for the triple on any machine. */
+bool mock_kernel_exists(int coll, int algo, int proto);

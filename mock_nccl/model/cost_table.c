@@ -1,5 +1,5 @@
-/* cost_table.c - the cost table of one collective, from a communicator's model
- */
+/* cost_table.c - the cost table of one collective, from a communicator's model,
+ * and the entry that NCCL selects */
 #include <float.h>
 #include <math.h>
 
@@ -30,15 +30,14 @@ static const float tree_correction[NCCL_NUM_PROTOCOLS][N_CORRECTIONS] = {
 // clang-format on
 
 /* Whether the network supports the collective; a gather has no reduction. */
-static bool cost_table_network_supports(const struct mock_question *q)
+static bool cost_table_network_supports(const struct mock_call *q)
 {
-    return !q->plain_only && (!q->no_collnet || q->coll == ncclFuncAllGather);
+    return !q->no_collnet || q->coll == ncclFuncAllGather;
 }
 
-bool mock_model_nvls(const struct mock_model *model,
-                     const struct mock_question *q)
+bool mock_model_nvls(const struct mock_model *model, const struct mock_call *q)
 {
-    if (model->n_nvls_channels == 0 || q->plain_only)
+    if (model->n_nvls_channels == 0)
         return false;
     if (q->coll == ncclFuncAllGather)
         return !model->rules->allgather_by_type;
@@ -46,13 +45,13 @@ bool mock_model_nvls(const struct mock_model *model,
 }
 
 bool mock_model_collnet(const struct mock_model *model,
-                        const struct mock_question *q)
+                        const struct mock_call *q)
 {
     return model->collnet && cost_table_network_supports(q);
 }
 
 static bool cost_table_is_allowed(const struct mock_model *model,
-                                  const struct mock_question *q, int algo)
+                                  const struct mock_call *q, int algo)
 {
     const struct mock_model_rules *rules = model->rules;
     int per_node = model->n_ranks / model->n_nodes;
@@ -86,7 +85,7 @@ static bool cost_table_is_allowed(const struct mock_model *model,
 
 /* The share of its bandwidth that an algorithm reaches. */
 static float cost_table_correction(const struct mock_model *model,
-                                   const struct mock_question *q, int algo,
+                                   const struct mock_call *q, int algo,
                                    int proto)
 {
     const struct mock_model_rules *rules = model->rules;
@@ -112,8 +111,7 @@ static float cost_table_correction(const struct mock_model *model,
 /* The latency of a collective. Above a threshold a step of a ring over several
  * nodes takes longer. */
 static float cost_table_latency(const struct mock_model *model,
-                                const struct mock_question *q, int algo,
-                                int proto)
+                                const struct mock_call *q, int algo, int proto)
 {
     const struct mock_model_rules *rules = model->rules;
     const float latency = model->latency[q->coll][algo][proto];
@@ -154,8 +152,8 @@ static float cost_table_latency(const struct mock_model *model,
 }
 
 static float cost_table_entry(const struct mock_model *model,
-                              const struct mock_question *q, int algo,
-                              int proto, float bw)
+                              const struct mock_call *q, int algo, int proto,
+                              float bw)
 {
     /* NCCL moves allgather and broadcast as bytes, whatever the type */
     const bool penalizes_fp8 = q->fp8 && algo == NCCL_ALGO_RING &&
@@ -185,23 +183,81 @@ static float cost_table_entry(const struct mock_model *model,
 }
 
 void mock_model_table(const struct mock_model *model,
-                      const struct mock_question *question, mock_table table)
+                      const struct mock_call *call, mock_table table)
 {
     for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            table[a][p] = cost_table_entry(
-                model, question, a, p, model->bandwidth[question->coll][a][p]);
+            table[a][p] = cost_table_entry(model, call, a, p,
+                                           model->bandwidth[call->coll][a][p]);
 }
 
 void mock_model_backup(const struct mock_model *model,
-                       const struct mock_question *question, mock_table table)
+                       const struct mock_call *call, mock_table table)
 {
-    const float *ring = model->bandwidth[question->coll][NCCL_ALGO_RING];
-    const float *backup = model->ring_backup[question->coll];
+    const float *ring = model->bandwidth[call->coll][NCCL_ALGO_RING];
+    const float *backup = model->ring_backup[call->coll];
 
     for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
             table[a][p] = cost_table_entry(
-                model, question, a, p,
+                model, call, a, p,
                 a == NCCL_ALGO_RING && ring[p] == 0 ? backup[p] : 0);
+}
+
+/* ---- selection ---- */
+
+bool mock_select_first(const mock_table table, int n_algos, float ceiling,
+                       int *algo_ret, int *proto_ret, float *time_ret)
+{
+    bool found = false;
+
+    for (int a = 0; a < n_algos; a++)
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            if (table[a][p] >= 0 && table[a][p] < ceiling) {
+                ceiling = table[a][p];
+                *algo_ret = a;
+                *proto_ret = p;
+                found = true;
+            }
+    if (found && time_ret != NULL)
+        *time_ret = ceiling;
+    return found;
+}
+
+bool mock_select(const struct mock_choice_rules *rules, int n_algos,
+                 struct mock_outcome *outcome, float *time)
+{
+    outcome->algo = NCCL_ALGO_UNDEF;
+    outcome->proto = NCCL_PROTO_UNDEF;
+    *time = rules->ceiling;
+    if (rules->selection != MOCK_SELECT_VALID)
+        return mock_select_first(outcome->cost_after, n_algos, rules->ceiling,
+                                 &outcome->algo, &outcome->proto, time);
+    /* from 2.31 on: the last smallest entry, below zero or not, that NCCL
+     * itself supports */
+    for (int a = n_algos - 1; a >= 0; a--)
+        for (int p = NCCL_NUM_PROTOCOLS - 1; p >= 0; p--)
+            if (outcome->cost[a][p] > 0 && outcome->cost_after[a][p] < *time) {
+                *time = outcome->cost_after[a][p];
+                outcome->algo = a;
+                outcome->proto = p;
+            }
+    return outcome->algo != NCCL_ALGO_UNDEF;
+}
+
+bool mock_kernel_exists(int coll, int algo, int proto)
+{
+    if (proto != NCCL_PROTO_SIMPLE && algo != NCCL_ALGO_RING &&
+        algo != NCCL_ALGO_TREE)
+        return false;
+    switch (coll) {
+    case ncclFuncAllReduce:
+        return algo != NCCL_ALGO_PAT;
+    case ncclFuncAllGather:
+    case ncclFuncReduceScatter:
+        return algo == NCCL_ALGO_RING || algo == NCCL_ALGO_COLLNET_DIRECT ||
+               algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_PAT;
+    default:
+        return algo == NCCL_ALGO_RING;
+    }
 }

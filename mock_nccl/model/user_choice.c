@@ -1,12 +1,12 @@
 #include "model/cost_model.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/log.h"
 #include "base/names.h"
-#include "model/select.h"
 
 /* One of the two variables, and the destination of its value. */
 struct variable {
@@ -20,106 +20,89 @@ struct variable {
                    skipped */
 };
 
-/* A part of a value. */
-struct part {
-    const char *at;
-    size_t len;
-};
-
-/* Removes the next part from *rest, up to a separator; empty parts are skipped.
- * False if there is none. */
-static bool choice_next_part(struct part *rest, char separator,
-                             struct part *part_ret)
-{
-    while (rest->len != 0 && *rest->at == separator) {
-        rest->at++;
-        rest->len--;
-    }
-    part_ret->at = rest->at;
-    while (rest->len != 0 && *rest->at != separator) {
-        rest->at++;
-        rest->len--;
-    }
-    part_ret->len = (size_t)(rest->at - part_ret->at);
-    return part_ret->len != 0;
-}
-
 static int user_choice_find_word(const struct mock_words *list,
-                                 struct part part)
+                                 const char *word)
 {
     for (int i = 0; i < list->n_words; i++)
-        if (strlen(list->words[i]) == part.len &&
-            strncasecmp(list->words[i], part.at, part.len) == 0)
+        if (strcasecmp(list->words[i], word) == 0)
             return i;
     return -1;
 }
 
 static ncclResult_t user_choice_refuse(const struct variable *v,
-                                       struct part part, const char *expected)
+                                       const char *part, const char *expected)
 {
-    return mock_fail(ncclInvalidUsage, "%s=%s: '%.*s' %s", v->name, v->value,
-                     (int)part.len, part.at, expected);
+    return mock_fail(ncclInvalidUsage, "%s=%s: '%s' %s", v->name, v->value,
+                     part, expected);
 }
 
-/* Sets the uses of one collective. */
-static ncclResult_t choice_apply_list(const struct variable *v,
-                                      struct part list, int coll)
+/* Sets the uses of one collective, or of all if it is -1. */
+static ncclResult_t user_choice_apply_list(const struct variable *v, char *list,
+                                           int coll)
 {
-    enum mock_use *uses = v->uses + coll * v->words->n_words;
-    bool except = list.len != 0 && *list.at == '^';
-    struct part word;
+    const bool except = *list == '^';
+    const int n = v->words->n_words;
+    const int first = coll < 0 ? 0 : coll;
+    enum mock_use *uses = v->uses + first * n;
+    char *rest = list + except;
+    bool has_word = false;
 
-    if (except) {
-        list.at++;
-        list.len--;
-    }
-    for (int i = 0; i < v->words->n_words; i++)
+    for (int i = 0; i < n; i++)
         uses[i] = except ? MOCK_USE_YES : MOCK_USE_NO;
-    while (choice_next_part(&list, ',', &word)) {
-        int i = user_choice_find_word(v->words, word);
+    for (char *word; (word = strtok_r(rest, ",", &rest)) != NULL;) {
+        const int i = user_choice_find_word(v->words, word);
 
         if (i < 0 && v->plain)
             continue;
         if (i < 0)
             return user_choice_refuse(v, word, v->kind);
         uses[i] = except ? MOCK_USE_NO : MOCK_USE_YES;
-        v->has_word[coll] = true;
+        has_word = true;
+    }
+    v->has_word[first] |= has_word;
+    for (int c = 1; c < NCCL_NUM_TUNED_FUNCS && coll < 0; c++) {
+        memcpy(uses + c * n, uses, (size_t)n * sizeof(*uses));
+        v->has_word[c] |= has_word;
     }
     return ncclSuccess;
 }
 
-static ncclResult_t choice_apply_to_all(const struct variable *v,
-                                        struct part list)
+static ncclResult_t user_choice_apply_entry(const struct variable *v,
+                                            char *entry, bool is_first)
 {
-    ncclResult_t rc = ncclSuccess;
-
-    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && rc == ncclSuccess; c++)
-        rc = choice_apply_list(v, list, c);
-    return rc;
-}
-
-static ncclResult_t choice_parse_entry(const struct variable *v,
-                                       struct part entry)
-{
-    struct part rest = entry;
-    struct part coll;
-    struct part list;
+    char *coll = entry + strspn(entry, ":");
+    char *end = coll + strcspn(coll, ":");
+    char *list = end + strspn(end, ":");
     int c;
 
-    if (!choice_next_part(&rest, ':', &coll))
+    if (*coll == '\0')
         return user_choice_refuse(v, entry, "has no word");
-    if (!choice_next_part(&rest, ':', &list)) {
-        if (entry.at != v->value)
-            return user_choice_refuse(
-                v, entry,
-                "names no collective, which only the first entry "
-                "may do");
-        return choice_apply_to_all(v, coll);
-    }
+    if (*list == '\0' && !is_first)
+        return user_choice_refuse(
+            v, entry, "names no collective, which only the first entry may do");
+    *end = '\0';
+    if (*list == '\0')
+        return user_choice_apply_list(v, coll, -1);
+    list[strcspn(list, ":")] = '\0';
     c = user_choice_find_word(&mock_variable_colls, coll);
     if (c < 0)
         return user_choice_refuse(v, coll, "is no collective");
-    return choice_apply_list(v, list, c);
+    return user_choice_apply_list(v, list, c);
+}
+
+/* Takes the value apart in 'text', a copy of it. */
+static ncclResult_t user_choice_apply(const struct variable *v, char *text)
+{
+    char *rest = text;
+    ncclResult_t rc = ncclSuccess;
+
+    MOCK_INFO(NCCL_ENV, "%s set by environment to %s", v->name, v->value);
+    if (v->plain)
+        return user_choice_apply_list(v, text, -1);
+    for (char *entry;
+         rc == ncclSuccess && (entry = strtok_r(rest, ";", &rest)) != NULL;)
+        rc = user_choice_apply_entry(v, entry, entry == text);
+    return rc;
 }
 
 ncclResult_t mock_user_choice_parse(const struct mock_version *version,
@@ -147,19 +130,13 @@ ncclResult_t mock_user_choice_parse(const struct mock_version *version,
                 p == NCCL_PROTO_LL128 ? MOCK_USE_IF_SAFE : MOCK_USE_YES;
     }
     for (int i = 0; i < 2 && rc == ncclSuccess; i++) {
-        const struct variable *v = &variables[i];
-        struct part rest = {v->value, 0};
-        struct part entry;
+        char *text = NULL;
 
-        if (v->value == NULL)
+        if (variables[i].value == NULL)
             continue;
-        MOCK_INFO(NCCL_ENV, "%s set by environment to %s", v->name, v->value);
-        rest.len = strlen(v->value);
-        if (v->plain)
-            rc = choice_apply_to_all(v, rest);
-        else
-            while (rc == ncclSuccess && choice_next_part(&rest, ';', &entry))
-                rc = choice_parse_entry(v, entry);
+        rc = mock_copy_text(variables[i].value, &text);
+        MOCK_THEN(rc, user_choice_apply(&variables[i], text));
+        free(text);
     }
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && rules->narrows_named; c++) {
         choice.no_symmetric[c] = narrows && has_word[c];

@@ -217,10 +217,11 @@ TEST_P(CrowdedNodes, AreTooMuchForSomeAlgorithms)
 {
     const CrowdCase &c = GetParam();
     mock_model model = Model(c.n_ranks, c.n_nodes, true, c.n_heads);
-    mock_question question{c.coll, 1 << 20, 1, false, false};
+    mock_call call = Call(c.coll, 1 << 20);
     mock_table table;
 
-    mock_model_table(&model, &question, table);
+    call.n_pipe_ops = 1;
+    mock_model_table(&model, &call, table);
 
     EXPECT_EQ(c.open, table[c.algo][NCCL_PROTO_SIMPLE] > 0);
 }

@@ -15,7 +15,7 @@
 
 extern "C" {
 #include "machine/machine.h"
-#include "model/select.h"
+#include "model/cost_model.h"
 }
 
 using namespace mock_test;

@@ -136,8 +136,8 @@ std::string Entry(const mock_version *version, const Row &row)
     const CostMachine &machine = Find(row.machine);
     mock_user_choice choice;
     mock_table table;
-    mock_question question{Number(mock_colls, row.coll), row.n_bytes,
-                           row.n_ops};
+    mock_call call{static_cast<ncclFunc_t>(Number(mock_colls, row.coll)),
+                   row.n_bytes};
     char text[32];
 
     if (mock_user_choice_parse(version, Variable(row.algo_variable),
@@ -146,7 +146,8 @@ std::string Entry(const mock_version *version, const Row &row)
         return "error";
     choice.collnet = machine.collnet;
     mock_model model = ModelOf(version, machine, choice);
-    mock_model_table(&model, &question, table);
+    call.n_pipe_ops = row.n_ops;
+    mock_model_table(&model, &call, table);
     snprintf(text, sizeof(text), "%.9g",
              static_cast<double>(table[Number(mock_algos, row.algo)]
                                       [Number(mock_protos, row.proto)]));

@@ -8,7 +8,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 extern "C" {
-#include "model/select.h"
+#include "model/cost_model.h"
 #include "versions/versions.h"
 }
 #pragma GCC diagnostic pop
