@@ -3,21 +3,16 @@
  * Loads a tuner plugin as NCCL loads it, passes it the cost table that NCCL
  * would compute on a given machine, applies NCCL's selection and channel rules
  * to the edited table, and returns the recorded time of the collective on that
- * machine.
+ * machine. It shares no code with the plugins, and so none of their mistakes.
  *
- * The contract is the behaviour of NCCL's source: by default of 2.28.9, else of
- * the requested version (versions.h). Nothing here shares code with the
- * plugins, so mock NCCL does not share their mistakes.
- *
- * The search for a tuner, its calls, the use of its answers, groups, cost
- * models and log lines are those of each version's last patch release, except
- * that channels of 2.21 are assigned as in 2.22, and those of large groups
- * from 2.31 on as in 2.30. 2.32 has 2.31's symmetric kernels; omitted are its
- * Rubin, rings and trees among these (NCCL_SYM_GENK_ENABLE), symmetric kernels
- * between nodes, and ncclCollConfig_t. A machine's graphs and channel counts
- * serve all versions, though older ones may have searched differently. Log
- * lines about what tuners do not see, with addresses, and 2.31's "Best tuning"
- * are omitted.
+ * The contract is the behaviour of NCCL's source: of the last patch release of
+ * the requested version (versions.h), by default of 2.28.9. But channels of
+ * 2.21 are assigned as in 2.22, and those of large groups from 2.31 on as in
+ * 2.30. 2.32 has 2.31's symmetric kernels; omitted are its Rubin, rings and
+ * trees among these (NCCL_SYM_GENK_ENABLE), symmetric kernels between nodes,
+ * ncclCollConfig_t, and log lines with addresses, about what tuners do not see,
+ * and 2.31's "Best tuning". A machine's graphs and channel counts serve all
+ * versions, though older ones may have searched differently.
  *
  * A function that can fail returns an ncclResult_t; mock_last_error() of the
  * calling thread then holds the reason. Sizes are bytes, times microseconds,
@@ -45,12 +40,9 @@ struct mock_machine; /* opaque */
 
 enum { MOCK_MAX_RANKS = 1000000 };
 
-/* The content of machine.csv. Its columns 'ranks', 'gpus', 'nodes', 'channels'
- * and 'nvls_channels' are optional: the search graphs contain the number of
- * GPUs per node, and NCCL derives its channels from the graphs. Counts in the
- * file take precedence, even if NCCL would derive others: NCCL_MIN_NCHANNELS,
- * CollNet and other settings change them. A machine whose graphs leave the node
- * needs 'ranks' or 'nodes'. */
+/* The content of machine.csv, steptune-machine(5). Counts that it lacks follow
+ * from the search graphs; those in it take precedence, because settings such as
+ * NCCL_MIN_NCHANNELS and CollNet change them. */
 struct mock_machine_info {
     char name[64];          /* the folder's name */
     char gpu[64];           /* the driver's name of it, e.g. "NVIDIA H200" */
@@ -83,15 +75,13 @@ ncclResult_t mock_machine_load(const char *path,
 void mock_machine_free(struct mock_machine *machine);
 
 /* Derives a machine with another number of GPUs, 1 to MOCK_MAX_RANKS: one node
- * as long as the GPUs fit into a node, else as many full nodes as needed. One
- * node without a network cannot become several, but its NVLink can have up to 8
+ * as long as they fit into it, else as many full nodes as needed. One node
+ * without a network cannot become several, but its NVLink can have up to 8
  * GPUs. NCCL would repeat its graph search; here the graphs stay, without NVLS
  * channels that no GPU would head, and channel counts are derived again if NCCL
  * derived them. All times are modelled, and wrong where fewer GPUs would have
- * faster links: 3 or 2 of 4 x H200 have trees of 40 or 60 GB/s, not 30.
- *
- * *resized_ret is to be freed with mock_machine_free(), and does not refer to
- * 'machine'. */
+ * faster links: 3 or 2 of 4 x H200 have trees of 40 or 60 GB/s, not 30. The new
+ * machine does not refer to 'machine'. */
 ncclResult_t mock_machine_resize(const struct mock_machine *machine,
                                  int n_ranks,
                                  struct mock_machine **resized_ret);
@@ -102,8 +92,7 @@ mock_machine_get_info(const struct mock_machine *machine);
 bool mock_machine_has_timings(const struct mock_machine *machine);
 
 /* Copies at most 'max' of the sizes at which interleaved rounds of a collective
- * were recorded into 'sizes', in ascending order. Returns the number of such
- * sizes. */
+ * were recorded, in ascending order. Returns how many there are. */
 size_t mock_machine_sizes(const struct mock_machine *machine, ncclFunc_t coll,
                           size_t *sizes, size_t max);
 
@@ -122,10 +111,9 @@ enum mock_time_source {
                          */
 };
 
-/* How collectives of buffers that the application has registered, or that a
- * library stages, may run, beside NCCL's algorithms: numbers of mock_run.algo,
- * with protocol and channels of 0. Their times can be recorded; nothing is
- * modelled of them. */
+/* How collectives of registered or staged buffers may run, beside NCCL's
+ * algorithms: numbers of mock_run.algo, with protocol and channels of 0. Their
+ * times can be recorded, but are not modelled. */
 enum mock_way {
     MOCK_WAY_REG = NCCL_NUM_ALGORITHMS, /* ncclCommRegister() */
     MOCK_WAY_SYM,    /* windows: symmetric kernels, where NCCL has them */
@@ -165,11 +153,10 @@ struct mock_time {
     enum mock_bits bits; /* as recorded of just that size and channel count */
 };
 
-/* The time of one run. 'round' and 'iteration' in [0, 1) are random numbers
- * that select from the recorded spread: two runs of the same collective and
- * size with the same 'round' use times of the same interleaved round, so both
- * contain the same drift; 'iteration' selects a quantile of the spread within a
- * round, whose mean is the recorded mean. A modelled time has no spread. */
+/* The time of one run. 'round' and 'iteration' in [0, 1) are random numbers:
+ * runs of the same collective, size and 'round' use times of the same
+ * interleaved round, with the same drift; 'iteration' selects a quantile of the
+ * spread within it. A modelled time has no spread. */
 ncclResult_t mock_machine_time(const struct mock_machine *machine,
                                const struct mock_run *run, double round,
                                double iteration, struct mock_time *time_ret);
@@ -201,17 +188,13 @@ struct mock_overlap {
 };
 
 /* The mutual slowdown of a collective and 'compute_us' (above 0) of compute in
- * an iteration of 'mode', MOCK_MODE_OVERLAP or MOCK_MODE_FSDP.  Interpolates
- * the slowdown of overlap.csv in logarithms between recorded sizes, and between
- * recorded ratios of compute to collective. MOCK_TIME_MODELLED is the nearest
- * slowdown outside the recorded range, that of the other mode without records,
- * for an arm without records the mean of those most like it, none for copy
- * engines, and without overlap.csv the mean of h200x4, 1.43.
- *
- * 'round' and 'iteration' in [0, 1) are random numbers as for
- * mock_machine_time(): the same 'round' selects the same recorded round for all
- * arms, and 'iteration' a quantile of the spread of iterations within it, which
- * scales both times, compute_us included. */
+ * an iteration of 'mode', MOCK_MODE_OVERLAP or MOCK_MODE_FSDP: interpolated in
+ * logarithms between the sizes and ratios of compute to collective that
+ * overlap.csv has. MOCK_TIME_MODELLED is the nearest slowdown outside that
+ * range, that of the other mode without records, for an arm without records the
+ * mean of those most like it, none for copy engines, and without overlap.csv
+ * the mean of h200x4, 1.43. 'round' and 'iteration' are as for
+ * mock_machine_time(), and scale both times, compute_us included. */
 ncclResult_t mock_machine_overlap(const struct mock_machine *machine,
                                   const struct mock_run *run,
                                   enum mock_mode mode, double compute_us,
@@ -219,21 +202,19 @@ ncclResult_t mock_machine_overlap(const struct mock_machine *machine,
                                   struct mock_overlap *overlap_ret);
 
 /* The time of a collective that follows 'compute_us' (above 0) of compute in
- * the same stream: mock_machine_time(), times the factor by which it differed
- * in the iterations of MOCK_MODE_SEQUENTIAL in overlap.csv, interpolated like a
- * slowdown.  Outside the recorded sizes of a collective the factor is 1; an arm
- * without records has the mean of the others, and is MOCK_TIME_MODELLED. */
+ * its stream: mock_machine_time(), times the factor that MOCK_MODE_SEQUENTIAL
+ * has in overlap.csv, interpolated like a slowdown.  Outside the recorded sizes
+ * it is 1; an arm without records has the mean of the others, as modelled. */
 ncclResult_t mock_machine_time_after(const struct mock_machine *machine,
                                      const struct mock_run *run,
                                      double compute_us, double round,
                                      double iteration,
                                      struct mock_time *time_ret);
 
-/* The duration of an iteration of 'n_layers' times compute and collectives as
- * the mode says: collectives run in order, and the iteration ends with one
- * join. In MOCK_MODE_FSDP 'overlap' has the all-gather, 'scatter_us' is the
- * time of a reduce-scatter without overlap, and the slowdown is of both. For a
- * recorded setting with the same number of layers it is the recorded time. */
+/* The duration of an iteration of 'n_layers', which ends with one join. In
+ * MOCK_MODE_FSDP 'overlap' has the all-gather, 'scatter_us' is the time of a
+ * reduce-scatter without overlap, and the slowdown is of both. For a recorded
+ * setting with as many layers it is the recorded time. */
 double mock_iteration_us(enum mock_mode mode,
                          const struct mock_overlap *overlap, double scatter_us,
                          int n_layers);
@@ -251,9 +232,8 @@ struct mock_overlap_setting {
     enum mock_time_source source;
 };
 
-/* Copies at most 'max' recorded settings into 'settings', sorted by mode,
- * collective, size and compute. Returns the number of recorded settings; 0
- * without overlap.csv. */
+/* Copies at most 'max' recorded settings, sorted by mode, collective, size and
+ * compute. Returns how many there are; 0 without overlap.csv. */
 size_t mock_machine_overlap_settings(const struct mock_machine *machine,
                                      struct mock_overlap_setting *settings,
                                      size_t max);
@@ -264,17 +244,15 @@ unsigned mock_machine_overlap_rounds(const struct mock_machine *machine);
 
 /* ---- the logger ---- */
 
-/* Sets the receiver of this process's log: one formatted line per call, without
- * a newline. NULL (the default) drops the log. NCCL's logger has no user
- * pointer, so there is one receiver per process; calls of 'sink' do not
- * overlap. The sink receives INFO and more severe levels, not TRACE. */
+/* Sets the one receiver of this process's log: a formatted line per call, of
+ * INFO and more severe levels, without a newline; calls do not overlap. NULL
+ * (the default) drops the log. */
 typedef void (*mock_log_sink)(void *user, ncclDebugLogLevel level,
                               unsigned long flags, const char *line);
 void mock_set_log(mock_log_sink sink, void *user);
 
-/* Limits the lines that the present receiver gets: to NCCL_LOG_WARN, say, so
- * that no other line is formatted, which takes a third of the time of long
- * simulations. */
+/* Limits the lines that the receiver gets, such as to NCCL_LOG_WARN: formatting
+ * the others takes a third of the time of long simulations. */
 void mock_set_log_level(ncclDebugLogLevel level);
 
 /* ---- libnccl ---- */
@@ -357,13 +335,12 @@ struct mock_nccl_options {
      * read. */
     const char *tuner_plugin;
 
-    /* A tuner struct and its version, 2 to 7, which replace a library. NULL for
-     * none. */
+    /* NULL, or a tuner struct that replaces a library; its version, 2 to 7 */
     const void *static_tuner;
     int static_tuner_version;
 
-    /* The static tuner is asked with a table by each NCCL, also by one that
-     * loads tuners of older versions only: an instrument, which no NCCL has. */
+    /* each NCCL asks it with a table, also one of older tuners: an instrument,
+     * which no NCCL has */
     bool static_always;
 
     /* Values of NCCL_ALGO and NCCL_PROTO; NULL if unset. The environment itself
@@ -372,9 +349,8 @@ struct mock_nccl_options {
     const char *proto;
 
     /* Value of NCCL_NET_PLUGIN, a list from 2.28 on; NULL if unset:
-     * libnccl-net.so. If no tuner library opens, NCCL looks for a tuner in the
-     * net plugin: up to 2.25 it opens the library of this name, from 2.26 on it
-     * uses the one that it has loaded. */
+     * libnccl-net.so. If no tuner library opens, NCCL looks for a tuner there:
+     * up to 2.25 it opens it again, from 2.26 on it uses what it has loaded. */
     const char *net_plugin;
 
     /* NCCL_COLLNET_ENABLE=1 with a network that reduces and gathers, and an
@@ -392,15 +368,14 @@ struct mock_nccl_options {
 
     const char *variables[MOCK_N_VARIABLES]; /* values; NULL for unset */
 
-    /* NCCL_ENQUEUE_REARCH_ENABLE=1, which 2.31 and later know: NCCL compares
-     * symmetric and general kernels of each collective by itself, in the
-     * application's order, broadcasts last, without groups. It asks the tuner
-     * once, and again where a symmetric kernel that cannot run is the best. */
+    /* NCCL_ENQUEUE_REARCH_ENABLE=1, from 2.31 on: NCCL compares symmetric and
+     * general kernels of each collective alone, in the application's order,
+     * broadcasts last. It asks the tuner once, and again where a symmetric
+     * kernel that cannot run is the best. */
     bool rearch;
 
-    /* Constants that replace the version's own in the cost model; NULL for the
-     * version's. Read when a communicator is created, before a tuner edits its
-     * copy. */
+    /* NULL, or constants that replace the version's in the cost models of new
+     * communicators, before a tuner edits its copy */
     const ncclTunerConstants_v7_t *constants;
 
     /* Value of NCCL_PROFILER_PLUGIN: "" if unset; NULL disables profilers and
@@ -444,14 +419,12 @@ ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
                                    uint64_t comm_id, int rank,
                                    struct mock_comm **comm_ret);
 
-/* Creates a child of this rank's communicator, as ncclCommSplit() and
- * ncclCommShrink() do, over all GPUs of 'machine', the child's machine. The
- * child's commId depends on the parent's, on the number of the parent's splits
- * so far and on 'color', so two shrinks of one parent have the same commId.
- * 'rank' is this rank's number in the child.
- * Returns the errors of mock_comm_create(). With a color below 0
- * (NCCL_SPLIT_NOCOLOR) this rank joins no child: the split is counted, and
- * *child_ret is set to NULL. */
+/* Create a child of this rank's communicator over all GPUs of 'machine', in
+ * which this rank has the number 'rank', or its own. Its commId depends on the
+ * parent's, on the number of splits so far and on 'color', so shrinks of one
+ * parent have the same. Return the errors of mock_comm_create(). With a color
+ * below 0 (NCCL_SPLIT_NOCOLOR) this rank joins no child: the split is counted,
+ * and *child_ret is set to NULL. */
 ncclResult_t mock_comm_split(struct mock_comm *parent,
                              const struct mock_machine *machine, int color,
                              int rank, struct mock_comm **child_ret);
@@ -588,13 +561,12 @@ struct mock_outcome {
     mock_table cost_after; /* cost table after the tuner's edits */
 };
 
-/* Runs one collective: table, tuner, selection, channels. The collective fails
- * if the tuner returns an error, writes outside the table, leaves nothing to
- * choose or an entry without a kernel in NCCL; the error describes the fault.
- * NCCL 2.21 asks twice: for the pair, then for the number of channels.
- * *outcome_ret holds the result so far; after a failure algo and proto may be
- * -1. With 0 bytes or on one rank NCCL calls no tuner, chooses nothing and
- * succeeds.
+/* Runs one collective: table, tuner, selection, channels. It fails if the tuner
+ * returns an error, writes outside the table, leaves nothing to choose or an
+ * entry without a kernel in NCCL. NCCL 2.21 asks twice: for the pair, then for
+ * the number of channels. *outcome_ret holds the result so far; after a failure
+ * algo and proto may be -1. With 0 bytes or on one rank NCCL calls no tuner,
+ * chooses nothing and succeeds.
  *
  * As in NCCL, two threads must not use the same communicator at once. */
 ncclResult_t mock_comm_collective(struct mock_comm *comm,
@@ -659,10 +631,9 @@ size_t mock_comm_copies(const struct mock_comm *comm,
 struct mock_cuda_graph; /* opaque */
 
 /* Captures 'n' collectives into a CUDA graph, as one group. NCCL asks its tuner
- * now, as mock_comm_group() does, but with regBuff 1: NCCL_GRAPH_REGISTER is on
- * by default. A profiler receives the calls, but not the launches, which NCCL
- * reports if the profiler requests channels' times. Fills *graph_ret, to be
- * freed with mock_graph_destroy(), or leaves it untouched. */
+ * now, with regBuff 1: NCCL_GRAPH_REGISTER is on by default. A profiler
+ * receives the calls, but not the launches. Fills *graph_ret, to be freed with
+ * mock_graph_destroy(), or leaves it untouched. */
 ncclResult_t mock_comm_capture(struct mock_comm *comm,
                                const struct mock_call *calls, size_t n,
                                struct mock_cuda_graph **graph_ret);

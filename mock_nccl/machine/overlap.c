@@ -512,14 +512,14 @@ static int overlap_compare_settings(const void *a_, const void *b_)
     const struct mock_overlap_setting *a = a_;
     const struct mock_overlap_setting *b = b_;
 
-    if (a->mode != b->mode)
-        return a->mode < b->mode ? -1 : 1;
-    if (a->coll != b->coll)
-        return a->coll < b->coll ? -1 : 1;
-    if (a->n_bytes != b->n_bytes)
-        return a->n_bytes < b->n_bytes ? -1 : 1;
-    if (a->compute_us != b->compute_us)
-        return a->compute_us < b->compute_us ? -1 : 1;
+    const int differences[] = {
+        (int)a->mode - (int)b->mode, (int)a->coll - (int)b->coll,
+        (a->n_bytes > b->n_bytes) - (a->n_bytes < b->n_bytes),
+        (a->compute_us > b->compute_us) - (a->compute_us < b->compute_us)};
+
+    for (int i = 0; i < 4; i++)
+        if (differences[i] != 0)
+            return differences[i];
     return a->n_layers - b->n_layers;
 }
 

@@ -1,6 +1,8 @@
 /* constants.c - the default constants of each version's cost model */
 #include "model/cost_model.h"
 
+#include <string.h>
+
 // clang-format off
 const ncclTunerConstants_v7_t mock_default_constants = {
     .baseLatencies = {
@@ -68,7 +70,7 @@ const ncclTunerConstants_v7_t mock_default_constants = {
 };
 
 /* The constants that differ from those of 2.28, with the first and the last
- * version that have them; each is known by its index among the doubles. */
+ * version that have them: 'n' doubles from the one with this index on. */
 #define AT(field)        (offsetof(ncclTunerConstants_v7_t, field) / sizeof(double))
 #define HW(hw, algo)     AT(hwLatencies[hw][algo][NCCL_PROTO_SIMPLE])
 #define BLACKWELL(field) AT(field[NCCL_BLACKWELL_COMPCAP_IDX])
@@ -78,42 +80,27 @@ static const struct {
     enum mock_release first;
     enum mock_release last;
     size_t at;
-    double value;
+    int n;
+    double values[NCCL_NUM_TUNING_SCALES];
 } constants_differences[] = {
-    {MOCK_2_21, MOCK_2_22, AT(baseLatencies[NCCL_ALGO_TREE][NCCL_PROTO_SIMPLE]), 0},
-    {MOCK_2_21, MOCK_2_22, HW(NCCL_HW_NVLINK, NCCL_ALGO_TREE), 28},
-    {MOCK_2_21, MOCK_2_22, HW(NCCL_HW_PCI, NCCL_ALGO_TREE), 28},
-    {MOCK_2_21, MOCK_2_22, HW(NCCL_HW_NET, NCCL_ALGO_TREE), 28},
-    {MOCK_2_21, MOCK_2_27, HW(NCCL_HW_NET, NCCL_ALGO_NVLS_TREE), 14},
-    {MOCK_2_21, MOCK_2_27, HW(NCCL_HW_NET, NCCL_ALGO_PAT), 0},
-    {MOCK_2_25, MOCK_2_27, BLACKWELL(perChMaxRingLL128Bws) + 1, 73.4},
-    {MOCK_2_25, MOCK_2_27, BLACKWELL(perChMaxTreeLL128Bws) + 0, 73.4},
-    {MOCK_2_25, MOCK_2_27, BLACKWELL(perChMaxTreeLL128Bws) + 1, 73.4},
-    {MOCK_2_25, MOCK_2_27, BLACKWELL(perChMaxTreeLL128Bws) + 2, 58},
-    {MOCK_2_25, MOCK_2_27, BLACKWELL(perChMaxTreeBws) + 0, 77.4},
-    {MOCK_2_25, MOCK_2_27, BLACKWELL(perChMaxTreeBws) + 1, 82.8},
-    {MOCK_2_25, MOCK_2_27, BLACKWELL(perChMaxTreeBws) + 2, 72},
-    {MOCK_2_29, MOCK_2_32_6, BLACKWELL(perChMaxRingLL128Bws) + 0, 40},
-    {MOCK_2_29, MOCK_2_32_6, BLACKWELL(perChMaxRingLL128Bws) + 1, 40},
-    {MOCK_2_29, MOCK_2_32_6, BLACKWELL(perChMaxRingLL128Bws) + 2, 40},
-    {MOCK_2_30, MOCK_2_32_6, BLACKWELL(perChMaxNVLSTreeBws) + 2, 80},
-    {MOCK_2_32_6, MOCK_2_32_6, BLACKWELL(llMaxBws) + 0, 282.4},
-    {MOCK_2_32_6, MOCK_2_32_6, BLACKWELL(perChMaxTreeLL128Bws) + 1, 36.7},
-    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(llMaxBws) + 0, 2},
-    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(llMaxBws) + 1, .6},
-    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(llMaxBws) + 2, .46},
-    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxRingLL128Bws) + 0, 21.6},
-    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxRingLL128Bws) + 1, 17},
-    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxRingLL128Bws) + 2, 14},
-    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxTreeLL128Bws) + 0, 11.2},
-    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxTreeLL128Bws) + 1, 11.91},
-    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxTreeLL128Bws) + 2, 11.91},
-    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxTreeBws) + 0, -1},
-    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxTreeBws) + 1, -1},
-    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxTreeBws) + 2, -1},
-    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxNVLSTreeBws) + 0, -1},
-    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxNVLSTreeBws) + 1, -1},
-    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxNVLSTreeBws) + 2, -1},
+    {MOCK_2_21, MOCK_2_22, AT(baseLatencies[NCCL_ALGO_TREE][NCCL_PROTO_SIMPLE]), 1, {0}},
+    {MOCK_2_21, MOCK_2_22, HW(NCCL_HW_NVLINK, NCCL_ALGO_TREE), 1, {28}},
+    {MOCK_2_21, MOCK_2_22, HW(NCCL_HW_PCI, NCCL_ALGO_TREE), 1, {28}},
+    {MOCK_2_21, MOCK_2_22, HW(NCCL_HW_NET, NCCL_ALGO_TREE), 1, {28}},
+    {MOCK_2_21, MOCK_2_27, HW(NCCL_HW_NET, NCCL_ALGO_NVLS_TREE), 1, {14}},
+    {MOCK_2_21, MOCK_2_27, HW(NCCL_HW_NET, NCCL_ALGO_PAT), 1, {0}},
+    {MOCK_2_25, MOCK_2_27, BLACKWELL(perChMaxRingLL128Bws) + 1, 1, {73.4}},
+    {MOCK_2_25, MOCK_2_27, BLACKWELL(perChMaxTreeLL128Bws), 3, {73.4, 73.4, 58}},
+    {MOCK_2_25, MOCK_2_27, BLACKWELL(perChMaxTreeBws), 3, {77.4, 82.8, 72}},
+    {MOCK_2_29, MOCK_2_32_6, BLACKWELL(perChMaxRingLL128Bws), 3, {40, 40, 40}},
+    {MOCK_2_30, MOCK_2_32_6, BLACKWELL(perChMaxNVLSTreeBws) + 2, 1, {80}},
+    {MOCK_2_32_6, MOCK_2_32_6, BLACKWELL(llMaxBws), 1, {282.4}},
+    {MOCK_2_32_6, MOCK_2_32_6, BLACKWELL(perChMaxTreeLL128Bws) + 1, 1, {36.7}},
+    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(llMaxBws), 3, {2, .6, .46}},
+    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxRingLL128Bws), 3, {21.6, 17, 14}},
+    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxTreeLL128Bws), 3, {11.2, 11.91, 11.91}},
+    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxTreeBws), 3, {-1, -1, -1}},
+    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxNVLSTreeBws), 3, {-1, -1, -1}},
 };
 // clang-format on
 
@@ -130,6 +117,7 @@ void mock_release_constants(int release, ncclTunerConstants_v7_t *constants_ret)
     for (int i = 0; i < N_DIFFERENCES; i++)
         if ((int)constants_differences[i].first <= release &&
             release <= (int)constants_differences[i].last)
-            numbers[constants_differences[i].at] =
-                constants_differences[i].value;
+            memcpy(&numbers[constants_differences[i].at],
+                   constants_differences[i].values,
+                   (size_t)constants_differences[i].n * sizeof(double));
 }

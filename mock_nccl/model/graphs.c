@@ -61,26 +61,9 @@ static const char *graphs_find_attribute(struct parser *p, const char **pairs,
     return text;
 }
 
-static int graphs_whole(struct parser *p, const char **pairs, const char *name,
-                        int max)
-{
-    const char *text = graphs_find_attribute(p, pairs, name);
-    char *end;
-    long number;
-
-    if (text == NULL)
-        return 0;
-    number = strtol(text, &end, 10);
-    if (!isdigit((unsigned char)text[0]) || *end != '\0' || number > max) {
-        graphs_fail(p, "%s=\"%s\" is not a whole number from 0 to %d", name,
-                    text, max);
-        return 0;
-    }
-    return (int)number;
-}
-
-static float graphs_read_real(struct parser *p, const char **pairs,
-                              const char *name)
+/* A number, which is whole if there is a 'max'. */
+static float graphs_read_number(struct parser *p, const char **pairs,
+                                const char *name, int max)
 {
     const char *text = graphs_find_attribute(p, pairs, name);
     char *end;
@@ -88,12 +71,16 @@ static float graphs_read_real(struct parser *p, const char **pairs,
 
     if (text == NULL)
         return 0;
-    number = strtof(text, &end);
-    if (!isdigit((unsigned char)text[0]) || *end != '\0' || !isfinite(number)) {
+    number = max > 0 ? (float)strtol(text, &end, 10) : strtof(text, &end);
+    if (isdigit((unsigned char)text[0]) && *end == '\0' && isfinite(number) &&
+        (max == 0 || number <= (float)max))
+        return number;
+    if (max > 0)
+        graphs_fail(p, "%s=\"%s\" is not a whole number from 0 to %d", name,
+                    text, max);
+    else
         graphs_fail(p, "%s=\"%s\" is not a number", name, text);
-        return 0;
-    }
-    return number;
+    return 0;
 }
 
 static const char *const path_words[] = {
@@ -137,19 +124,19 @@ static void graphs_merge(struct mock_graph *all, const struct mock_graph *node)
 
 static void graphs_open_graph(struct parser *p, const char **pairs)
 {
-    const int id = graphs_whole(p, pairs, "id", MOCK_N_GRAPHS - 1);
+    const int id = (int)graphs_read_number(p, pairs, "id", MOCK_N_GRAPHS - 1);
     struct mock_graph graph = {0};
 
-    graph.pattern = graphs_whole(p, pairs, "pattern", 6);
-    graph.n_channels = graphs_whole(p, pairs, "nchannels", 64);
-    graph.bw_intra = graphs_read_real(p, pairs, "speedintra");
-    graph.bw_inter = graphs_read_real(p, pairs, "speedinter");
+    graph.pattern = (int)graphs_read_number(p, pairs, "pattern", 6);
+    graph.n_channels = (int)graphs_read_number(p, pairs, "nchannels", 64);
+    graph.bw_intra = graphs_read_number(p, pairs, "speedintra", 0);
+    graph.bw_inter = graphs_read_number(p, pairs, "speedinter", 0);
     if (graphs_read_optional(pairs, "latencyinter") !=
         NULL) /* NCCL does not require it */
-        graph.latency_inter = graphs_read_real(p, pairs, "latencyinter");
+        graph.latency_inter = graphs_read_number(p, pairs, "latencyinter", 0);
     graph.type_intra = graphs_path_type(p, pairs, "typeintra");
     graph.type_inter = graphs_path_type(p, pairs, "typeinter");
-    graph.same_channels = graphs_whole(p, pairs, "samechannels", 1);
+    graph.same_channels = (int)graphs_read_number(p, pairs, "samechannels", 1);
     p->id = id;
     p->is_first = !p->seen[id];
     p->seen[id] = true;

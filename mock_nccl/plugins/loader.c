@@ -11,13 +11,20 @@ enum { ERROR_SIZE = 256 }; /* NCCL's buffer, which cuts longer texts */
 
 /* ---- life ---- */
 
+/* The i-th of the texts that are copied. */
+static const char **loader_text(struct mock_nccl_options *o, int i)
+{
+    const char **const texts[] = {&o->tuner_plugin, &o->net_plugin, &o->algo,
+                                  &o->proto};
+
+    return texts[i];
+}
+
 static void loader_free_nccl(struct mock_nccl *nccl)
 {
     mock_profiler_destroy(nccl->profiler);
-    free((char *)nccl->options.tuner_plugin);
-    free((char *)nccl->options.net_plugin);
-    free((char *)nccl->options.algo);
-    free((char *)nccl->options.proto);
+    for (int i = 0; i < 4; i++)
+        free((char *)*loader_text(&nccl->options, i));
     free(nccl);
 }
 
@@ -25,9 +32,6 @@ ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
                               struct mock_nccl **nccl_ret)
 {
     struct mock_nccl *nccl;
-    struct mock_nccl_options *copy;
-    const char *texts[] = {options->tuner_plugin, options->net_plugin,
-                           options->algo, options->proto};
     ncclResult_t rc = ncclSuccess;
 
     if (mock_version_find(options->version) == NULL)
@@ -44,19 +48,14 @@ ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
     nccl = calloc(1, sizeof(*nccl));
     if (nccl == NULL)
         return mock_fail_memory();
-    copy = &nccl->options;
-    *copy = *options;
+    nccl->options = *options;
     nccl->version = mock_version_find(options->version);
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (int i = 0; i < 4; i++) {
         char *text = NULL;
 
-        MOCK_THEN(rc, mock_copy_text(texts[i], &text));
-        texts[i] = text;
+        MOCK_THEN(rc, mock_copy_text(*loader_text(&nccl->options, i), &text));
+        *loader_text(&nccl->options, i) = text;
     }
-    copy->tuner_plugin = texts[0];
-    copy->net_plugin = texts[1];
-    copy->algo = texts[2];
-    copy->proto = texts[3];
     MOCK_THEN(rc, mock_profiler_create(nccl->version, options->profiler_plugin,
                                        options->net_plugin, &nccl->profiler));
     if (rc != ncclSuccess) {

@@ -72,9 +72,11 @@ static void plugin_open_write_name(const struct mock_loader_rules *rules,
         snprintf(name_ret, rules->name_size, "%s-%s.so", prefix, value);
 }
 
-/* Opens 'value', or with a prefix "<prefix>-<value>.so". */
+/* Opens 'value', or with a prefix "<prefix>-<value>.so"; the library of a
+ * variable is logged. */
 static void *plugin_open_attempt(struct plugin_open_search *s,
-                                 const char *prefix, const char *value)
+                                 const char *prefix, const char *value,
+                                 bool of_variable)
 {
     const bool has_summary = plugin_open_has_summary(s->rules);
     char name[PATH_MAX];
@@ -86,6 +88,8 @@ static void *plugin_open_attempt(struct plugin_open_search *s,
     plugin_open_write_name(s->rules, prefix, value, name);
     library = dlopen(plugin_open_get_file(s->rules, name),
                      s->rules->mode | RTLD_LOCAL);
+    if (library != NULL && of_variable)
+        mock_log_line(s->rules, MOCK_LINE_OPENED, &words);
     if (library != NULL)
         return library;
     snprintf(s->why, has_summary ? sizeof(s->why) : ERROR_SIZE, "%s",
@@ -117,19 +121,6 @@ static bool plugin_open_is_short_name(const char *value)
     return strncmp(value, "lib", 3) != 0 || strcmp(value + len - 3, ".so") != 0;
 }
 
-static void *plugin_open_log_opened(struct plugin_open_search *s,
-                                    const char *prefix, const char *value,
-                                    void *library)
-{
-    char name[PATH_MAX];
-    struct mock_line_words words = {.name = name};
-
-    plugin_open_write_name(s->rules, prefix, value, name);
-    if (library != NULL)
-        mock_log_line(s->rules, MOCK_LINE_OPENED, &words);
-    return library;
-}
-
 /* Opens the library that a variable names, or the default one. */
 static void *plugin_open_find(struct plugin_open_search *s, const char *prefix,
                               const char *value)
@@ -139,14 +130,12 @@ static void *plugin_open_find(struct plugin_open_search *s, const char *prefix,
 
     if (value == NULL) {
         snprintf(name, sizeof(name), "%s.so", prefix);
-        return plugin_open_attempt(s, NULL, name);
+        return plugin_open_attempt(s, NULL, name, false);
     }
-    library = plugin_open_log_opened(s, NULL, value,
-                                     plugin_open_attempt(s, NULL, value));
+    library = plugin_open_attempt(s, NULL, value, true);
     if (library == NULL &&
         (s->rules->extends_files || plugin_open_is_short_name(value)))
-        library = plugin_open_log_opened(s, prefix, value,
-                                         plugin_open_attempt(s, prefix, value));
+        library = plugin_open_attempt(s, prefix, value, true);
     return library;
 }
 

@@ -2,47 +2,30 @@
 
 #include "base/log.h"
 
-/* The functions of one version. */
-struct calls {
-    ncclResult_t (*init)(const void *symbol, struct mock_init_args *args,
-                         void **context);
-    ncclResult_t (*ask)(const void *symbol, void *context,
-                        const struct mock_ask_args *args, int *n_channels);
-};
-
-/* ---- calls ---- */
-
-/* v2, v3 and v4 share their init, v5 and v6 theirs, and v4 to v7 their
- * getCollInfo. */
-static ncclResult_t tuner_init_v2(const void *symbol,
-                                  struct mock_init_args *args, void **context)
+/* v2, v3 and v4 share their init, v5 and v6 theirs. */
+ncclResult_t mock_tuner_init(struct mock_tuner *tuner,
+                             struct mock_init_args *args, void **context)
 {
-    const ncclTuner_v2_t *tuner = symbol;
-
-    return tuner->init(args->n_ranks, args->n_nodes, mock_log, context);
-}
-
-static ncclResult_t tuner_init_v5(const void *symbol,
-                                  struct mock_init_args *args, void **context)
-{
-    const ncclTuner_v5_t *tuner = symbol;
+    const ncclTuner_v2_t *v2 = tuner->symbol;
+    const ncclTuner_v5_t *v5 = tuner->symbol;
+    const ncclTuner_v7_t *v7 = tuner->symbol;
     ncclTunerConstants_v5_t constants;
     ncclResult_t rc;
 
-    nccl_constants_to_v5(args->constants, &constants);
-    rc = tuner->init(context, args->comm_id, args->n_ranks, args->n_nodes,
-                     mock_log, &args->domains, &constants);
-    nccl_constants_to_v7(&constants, args->constants);
+    if (tuner->version < 5) {
+        rc = v2->init(args->n_ranks, args->n_nodes, mock_log, context);
+    } else if (tuner->version < 7) {
+        nccl_constants_to_v5(args->constants, &constants);
+        rc = v5->init(context, args->comm_id, args->n_ranks, args->n_nodes,
+                      mock_log, &args->domains, &constants);
+        nccl_constants_to_v7(&constants, args->constants);
+    } else {
+        rc = v7->init(context, args->comm_id, args->n_ranks, args->n_nodes,
+                      mock_log, &args->domains, args->constants);
+    }
+    if (rc == ncclSuccess)
+        mock_tuner_set_finalize(tuner, true);
     return rc;
-}
-
-static ncclResult_t tuner_init_v7(const void *symbol,
-                                  struct mock_init_args *args, void **context)
-{
-    const ncclTuner_v7_t *tuner = symbol;
-
-    return tuner->init(context, args->comm_id, args->n_ranks, args->n_nodes,
-                       mock_log, &args->domains, args->constants);
 }
 
 static bool tuner_is_open(const struct mock_ask_args *args, int algo)
@@ -54,11 +37,10 @@ static bool tuner_is_open(const struct mock_ask_args *args, int algo)
 
 /* A v2 tuner returns a pair; NCCL makes it the cheapest entry unless it was
  * ruled out. */
-static ncclResult_t tuner_ask_v2(const void *symbol, void *context,
+static ncclResult_t tuner_ask_v2(const ncclTuner_v2_t *tuner, void *context,
                                  const struct mock_ask_args *args,
                                  int *n_channels)
 {
-    const ncclTuner_v2_t *tuner = symbol;
     int algo = NCCL_ALGO_UNDEF;
     int proto = NCCL_PROTO_UNDEF;
     ncclResult_t rc;
@@ -78,27 +60,22 @@ static ncclResult_t tuner_ask_v2(const void *symbol, void *context,
     return ncclSuccess;
 }
 
-static ncclResult_t tuner_ask_v3(const void *symbol, void *context,
-                                 const struct mock_ask_args *args,
-                                 int *n_channels)
+/* v4 to v7 share their getCollInfo. */
+ncclResult_t mock_tuner_ask(const struct mock_tuner *tuner, void *context,
+                            const struct mock_ask_args *args, int *n_channels)
 {
-    const ncclTuner_v3_t *tuner = symbol;
+    const ncclTuner_v3_t *v3 = tuner->symbol;
+    const ncclTuner_v4_t *v4 = tuner->symbol;
 
-    return tuner->getCollInfo(context, args->coll, args->n_bytes,
-                              args->n_pipe_ops, (float **)args->table,
-                              args->n_algos, NCCL_NUM_PROTOCOLS, n_channels);
-}
-
-static ncclResult_t tuner_ask_v4(const void *symbol, void *context,
-                                 const struct mock_ask_args *args,
-                                 int *n_channels)
-{
-    const ncclTuner_v4_t *tuner = symbol;
-
-    return tuner->getCollInfo(context, args->coll, args->n_bytes,
-                              args->n_pipe_ops, (float **)args->table,
-                              args->n_algos, NCCL_NUM_PROTOCOLS, args->reg_buff,
-                              n_channels);
+    if (tuner->version == 2)
+        return tuner_ask_v2(tuner->symbol, context, args, n_channels);
+    if (tuner->version == 3)
+        return v3->getCollInfo(context, args->coll, args->n_bytes,
+                               args->n_pipe_ops, (float **)args->table,
+                               args->n_algos, NCCL_NUM_PROTOCOLS, n_channels);
+    return v4->getCollInfo(context, args->coll, args->n_bytes, args->n_pipe_ops,
+                           (float **)args->table, args->n_algos,
+                           NCCL_NUM_PROTOCOLS, args->reg_buff, n_channels);
 }
 
 ncclResult_t mock_tuner_ask_pair(const struct mock_tuner *tuner, void *context,
@@ -131,17 +108,6 @@ ncclResult_t mock_tuner_chunk(const struct mock_tuner *tuner, void *context,
                             chunk);
 }
 
-/* ---- all versions ---- */
-
-static const struct calls calls[MOCK_NEWEST_TUNER + 1] = {
-    [2] = {.init = tuner_init_v2, .ask = tuner_ask_v2},
-    [3] = {.init = tuner_init_v2, .ask = tuner_ask_v3},
-    [4] = {.init = tuner_init_v2, .ask = tuner_ask_v4},
-    [5] = {.init = tuner_init_v5, .ask = tuner_ask_v4},
-    [6] = {.init = tuner_init_v5, .ask = tuner_ask_v4},
-    [7] = {.init = tuner_init_v7, .ask = tuner_ask_v4},
-};
-
 /* Tuners of all versions begin with a name and three functions, as a v2 tuner
  * does. */
 const char *mock_tuner_name(const struct mock_tuner *tuner)
@@ -157,22 +123,6 @@ bool mock_tuner_is_complete(const struct mock_tuner *tuner)
 
     return any->init != NULL && any->getCollInfo != NULL &&
            any->destroy != NULL;
-}
-
-ncclResult_t mock_tuner_init(struct mock_tuner *tuner,
-                             struct mock_init_args *args, void **context)
-{
-    ncclResult_t rc = calls[tuner->version].init(tuner->symbol, args, context);
-
-    if (rc == ncclSuccess)
-        mock_tuner_set_finalize(tuner, true);
-    return rc;
-}
-
-ncclResult_t mock_tuner_ask(const struct mock_tuner *tuner, void *context,
-                            const struct mock_ask_args *args, int *n_channels)
-{
-    return calls[tuner->version].ask(tuner->symbol, context, args, n_channels);
 }
 
 ncclResult_t mock_tuner_finalize(const struct mock_tuner *tuner, void *context)

@@ -36,11 +36,6 @@ struct play {
     uint64_t random;
 };
 
-static struct mock_rank *play_get_rank(const struct play *p, int rank)
-{
-    return mock_ranks_get(p->ranks, rank);
-}
-
 /* Compares the step that the rank has just run, or names it in its error. */
 static ncclResult_t play_compare(struct play *p, int rank, ncclResult_t rc)
 {
@@ -52,12 +47,12 @@ static ncclResult_t play_compare(struct play *p, int rank, ncclResult_t rc)
 
     if (rc != ncclSuccess)
         return mock_fail_prefix(rc, "step %zu, rank %d: ", step,
-                                play_get_rank(p, rank)->number);
+                                mock_ranks_get(p->ranks, rank)->number);
     player->at++;
     for (size_t i = 0; i < p->script->steps[step].n; i++, first++) {
         const struct mock_outcome *out = &player->outcomes[i];
         const struct mock_decision mine =
-            mock_decision_of(play_get_rank(p, rank)->number, out);
+            mock_decision_of(mock_ranks_get(p->ranks, rank)->number, out);
 
         if (first->rank >= 0) {
             MOCK_TRY(
@@ -79,8 +74,9 @@ static void play_prepare_step(struct play *p, int rank)
     memcpy(player->calls, step->calls, step->n * sizeof(*player->calls));
     if (p->script->vary != NULL)
         for (size_t i = 0; i < step->n; i++)
-            p->script->vary(p->script->user, play_get_rank(p, rank)->number,
-                            player->at, &player->calls[i]);
+            p->script->vary(p->script->user,
+                            mock_ranks_get(p->ranks, rank)->number, player->at,
+                            &player->calls[i]);
     player->order =
         (struct mock_order){.task = MOCK_STEP,
                             .comm = p->ranks->comm,
@@ -103,13 +99,14 @@ static bool play_rank_dies(const struct play *p, int rank)
 {
     const struct mock_death *death = p->script->death;
 
-    return death != NULL && death->rank == play_get_rank(p, rank)->number &&
+    return death != NULL &&
+           death->rank == mock_ranks_get(p->ranks, rank)->number &&
            death->step == p->players[rank].at;
 }
 
 static void play_remove_rank(struct play *p, int place)
 {
-    struct mock_rank *rank = play_get_rank(p, p->active[place]);
+    struct mock_rank *rank = mock_ranks_get(p->ranks, p->active[place]);
 
     rank->dead = true;
     if (rank->carrier != NULL)
@@ -137,7 +134,7 @@ static ncclResult_t play_in_turn(struct play *p)
         }
         play_prepare_step(p, rank);
         rc = play_compare(p, rank,
-                          mock_rank_run_order(play_get_rank(p, rank),
+                          mock_rank_run_order(mock_ranks_get(p->ranks, rank),
                                               &p->players[rank].order,
                                               p->players[rank].outcomes));
         if (p->players[rank].at == p->script->n_steps)
@@ -160,7 +157,7 @@ static ncclResult_t play_at_once(struct play *p)
                 play_remove_rank(p, place);
         for (; n_posted < p->n_active && first.rc == ncclSuccess; n_posted++) {
             const int player = p->active[n_posted];
-            struct mock_rank *rank = play_get_rank(p, player);
+            struct mock_rank *rank = mock_ranks_get(p->ranks, player);
             ncclResult_t rc;
 
             play_prepare_step(p, player);
@@ -173,7 +170,7 @@ static ncclResult_t play_at_once(struct play *p)
         }
         for (int place = 0; place < n_posted; place++) {
             const int player = p->active[place];
-            struct mock_rank *rank = play_get_rank(p, player);
+            struct mock_rank *rank = mock_ranks_get(p->ranks, player);
             ncclResult_t rc =
                 play_compare(p, player, rank->carrier->ops->wait(rank));
 
@@ -223,7 +220,7 @@ static bool play_alloc_players(struct play *p)
 
         p->players[r].calls = &p->calls[room * p->largest];
         p->players[r].outcomes = &p->outcomes[room * p->largest];
-        if (p->script->n_steps > 0 && !play_get_rank(p, (int)r)->dead)
+        if (p->script->n_steps > 0 && !mock_ranks_get(p->ranks, (int)r)->dead)
             p->active[p->n_active++] = (int)r;
     }
     return true;

@@ -35,12 +35,14 @@ static struct process *rank_process_get(const struct mock_rank *rank)
 
 /* ---- both ends ---- */
 
-static bool rank_process_send_all(int socket, const void *data, size_t size)
+/* Sends all of the data, or receives it. */
+static bool rank_process_move(int socket, void *data, size_t size, bool sends)
 {
-    const char *at = data;
+    char *at = data;
 
     while (size > 0) {
-        ssize_t n = send(socket, at, size, MSG_NOSIGNAL);
+        ssize_t n = sends ? send(socket, at, size, MSG_NOSIGNAL)
+                          : recv(socket, at, size, 0);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -52,21 +54,14 @@ static bool rank_process_send_all(int socket, const void *data, size_t size)
     return true;
 }
 
+static bool rank_process_send_all(int socket, const void *data, size_t size)
+{
+    return rank_process_move(socket, (void *)data, size, true);
+}
+
 static bool rank_process_receive_all(int socket, void *data, size_t size)
 {
-    char *at = data;
-
-    while (size > 0) {
-        ssize_t n = recv(socket, at, size, 0);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        at += n;
-        size -= (size_t)n;
-    }
-    return true;
+    return rank_process_move(socket, data, size, false);
 }
 
 /* ---- the rank's end ---- */
@@ -118,8 +113,10 @@ static ncclResult_t rank_process_report_exit(struct process *p)
                      WEXITSTATUS(status));
 }
 
-static void rank_process_end(struct process *p)
+static void rank_process_end(struct mock_rank *rank)
 {
+    struct process *p = rank_process_get(rank);
+
     if (p->pid == 0)
         return;
     kill(p->pid, SIGKILL);
@@ -158,7 +155,7 @@ static ncclResult_t rank_process_wait_for(struct mock_rank *rank)
         n = poll(&fd, 1, PATIENCE_MS);
     while (n < 0 && errno == EINTR);
     if (n == 0) {
-        rank_process_end(p);
+        rank_process_end(rank);
         return mock_fail(ncclInProgress, "has not come back for %d s",
                          PATIENCE_MS / 1000);
     }
@@ -167,11 +164,6 @@ static ncclResult_t rank_process_wait_for(struct mock_rank *rank)
                                   p->n_outcomes * sizeof(*p->outcomes)))
         return rank_process_report_exit(p);
     return mock_restore(&reply);
-}
-
-static void rank_process_kill_it(struct mock_rank *rank)
-{
-    rank_process_end(rank_process_get(rank));
 }
 
 static void rank_process_stop(struct mock_rank *rank)
@@ -186,7 +178,7 @@ static void rank_process_stop(struct mock_rank *rank)
 }
 
 static const struct mock_carrier_ops ops = {
-    rank_process_post, rank_process_wait_for, rank_process_kill_it,
+    rank_process_post, rank_process_wait_for, rank_process_end,
     rank_process_stop};
 
 ncclResult_t mock_process_start(struct mock_rank *rank,

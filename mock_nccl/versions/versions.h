@@ -28,20 +28,19 @@ enum mock_release {
 
 /* The log lines of a plugin loader, by event. */
 enum mock_line_kind {
-    MOCK_LINE_SET,        /* NCCL_TUNER_PLUGIN is not empty */
-    MOCK_LINE_DLOPEN,     /* dlopen failed, for any reason */
-    MOCK_LINE_NOT_FOUND,  /* dlopen failed: no such file */
-    MOCK_LINE_NOT_LOADED, /* dlopen failed for another reason */
-    MOCK_LINE_OPENED,     /* the library of a variable is open */
-    MOCK_LINE_ONE_FAILED, /* both attempts failed */
-    MOCK_LINE_ALL_FAILED, /* all of more than two attempts failed */
-    MOCK_LINE_MISSING,    /* no library opened, and some were not found */
-    MOCK_LINE_NO_LIBRARY, /* no library opened */
-    MOCK_LINE_DLSYM,      /* dlsym failed */
-    MOCK_LINE_NO_NEWEST,  /* nor a net plugin of the newest version */
-    MOCK_LINE_NO_SYMBOL,  /* the library has no tuner of this version */
-    MOCK_LINE_NO_TUNER, /* the library has no tuner of the oldest version either
-                         */
+    MOCK_LINE_SET,          /* NCCL_TUNER_PLUGIN is not empty */
+    MOCK_LINE_DLOPEN,       /* dlopen failed, for any reason */
+    MOCK_LINE_NOT_FOUND,    /* dlopen failed: no such file */
+    MOCK_LINE_NOT_LOADED,   /* dlopen failed for another reason */
+    MOCK_LINE_OPENED,       /* the library of a variable is open */
+    MOCK_LINE_ONE_FAILED,   /* both attempts failed */
+    MOCK_LINE_ALL_FAILED,   /* all of more than two attempts failed */
+    MOCK_LINE_MISSING,      /* no library opened, and some were not found */
+    MOCK_LINE_NO_LIBRARY,   /* no library opened */
+    MOCK_LINE_DLSYM,        /* dlsym failed */
+    MOCK_LINE_NO_NEWEST,    /* nor a net plugin of the newest version */
+    MOCK_LINE_NO_SYMBOL,    /* the library has no tuner of this version */
+    MOCK_LINE_NO_TUNER,     /* nor one of the oldest version */
     MOCK_LINE_USING_NEWEST, /* a net plugin of the newest version */
     MOCK_LINE_USING,        /* the library has a tuner of this version */
     MOCK_LINE_LOADED,       /* the plugin is loaded; not for a net plugin */
@@ -64,8 +63,7 @@ struct mock_line {
  * not open; net plugins are opened before. */
 enum mock_net_rule {
     MOCK_NET_BY_NAME, /* the library of NCCL_NET_PLUGIN, or libnccl-net.so */
-    MOCK_NET_SHARED,  /* the open net plugin, which is closed together with the
-                         tuner */
+    MOCK_NET_SHARED,  /* the open net plugin, closed together with the tuner */
     MOCK_NET_AGAIN,   /* the open net plugin, opened once more */
     MOCK_NET_NEVER,
 };
@@ -82,33 +80,31 @@ struct mock_loader_rules {
     bool has_none_keyword;  /* "none" disables the search */
     bool is_list;           /* NCCL_NET_PLUGIN has several names */
     bool reports_empty;     /* an empty NCCL_TUNER_PLUGIN is logged */
-    bool extends_files;     /* NCCL tries <prefix>-X.so even if X is a path or a
-                               file name */
+    bool extends_files; /* <prefix>-X.so is tried even if X is a path or file */
     bool keeps_last_name;   /* <names> holds only the last name */
     bool keeps_unsupported; /* a library without a tuner stays open */
-    bool counts_all; /* every communicator releases the tuner, and after the
-                        last release the process has no tuner any more */
+    bool counts_all; /* every communicator releases the tuner, the last for good
+                      */
 };
 
 /* The effect of a profiler's failed init on the process. */
 enum mock_profiler_failure {
     MOCK_PROFILER_UNLOADED, /* NCCL continues without the profiler */
-    MOCK_PROFILER_KEPT, /* the profiler receives all events, with the context
-                           that it set */
+    MOCK_PROFILER_KEPT, /* it receives all events, with the context that it set
+                         */
     MOCK_PROFILER_RELEASED, /* NCCL releases the profiler as at the end */
 };
 
-/* Rules for profilers; mock NCCL does not support profiler versions before 4.
- */
+/* Rules for profilers, from version 4 on. */
 struct mock_profiler_rules {
     struct mock_loader_rules loader;
     int newest; /* 0: no profiler is supported */
     enum mock_profiler_failure failure;
-    bool needs_group;      /* Coll events need a handle of their Group event */
-    bool lists_mask;       /* NCCL logs the activation mask after each init */
-    bool omits_broadcasts; /* a broadcast has an event of its call, but none of
-                              what runs: ncclPrepareTasks() makes its task anew,
-                              without the activation mask */
+    bool needs_group; /* Coll events need a handle of their Group event */
+    bool lists_mask;  /* NCCL logs the activation mask after each init */
+    /* a broadcast has an event of its call, but none of what runs:
+     * ncclPrepareTasks() makes its task anew, without the activation mask */
+    bool omits_broadcasts;
 };
 
 /* How NCCL selects an entry of the cost table. */
@@ -123,8 +119,7 @@ enum mock_selection {
 enum mock_channel_rule {
     MOCK_CHANNELS_WHOLE, /* it replaces NCCL's */
     MOCK_CHANNELS_FIELD, /* it replaces NCCL's, cut to a signed 8-bit field */
-    MOCK_CHANNELS_LOWER, /* it replaces NCCL's if it is lower and not negative
-                          */
+    MOCK_CHANNELS_LOWER, /* it replaces NCCL's if it is lower, but above 0 */
 };
 
 /* The symmetric windows for which NCCL has kernels. */
@@ -159,15 +154,12 @@ struct mock_choice_rules {
     bool narrows_named; /* they narrow what they name: see there */
     bool symmetric_avg; /* symmetric kernels support avg of a reducescatter */
     bool symmetric_avg_everywhere; /* and of an allreduce */
-    bool ignores_symmetric_error;  /* a tuner's error about such a kernel is
-                                      ignored */
-    bool gathers_broadcasts;       /* broadcasts of several roots become one
-                                      AllGatherV */
-    bool groups_by_count; /* one decision for all calls of a kind in a group,
-                             sorted by kind and count; else by traffic */
-    float ceiling;        /* entries from here up are not selected */
-    bool drops_edits; /* a tuner's init receives zeroes, and its edits are lost
-                       */
+    bool ignores_symmetric_error;  /* a tuner's error about them is ignored */
+    bool gathers_broadcasts;       /* those of several roots: one AllGatherV */
+    bool groups_by_count;   /* one decision for all calls of a kind in a group,
+                               sorted by kind and count; else by traffic */
+    float ceiling;          /* entries from here up are not selected */
+    bool drops_edits;       /* a tuner's init edits zeroes, which are lost */
     bool reports_variables; /* without a choice, a set variable makes the error
                                ncclInvalidUsage */
     const char *nothing;    /* warning: no entry is left to select */
@@ -185,9 +177,8 @@ enum mock_fp8_penalty {
 
 /* The share of the links' bandwidth that NVLS and NVLS_TREE reach. */
 enum mock_nvls_model {
-    MOCK_NVLS_SLOWEST, /* the bandwidth of the slower links */
-    MOCK_NVLS_GATHERS, /* the same, but less for collectives without a reduction
-                        */
+    MOCK_NVLS_SLOWEST,    /* the bandwidth of the slower links */
+    MOCK_NVLS_GATHERS,    /* the same, but less for gathers */
     MOCK_NVLS_EFFICIENCY, /* a share by GPU, channels and collective */
 };
 
@@ -205,15 +196,13 @@ struct mock_model_rules {
     bool pat;
     bool mixed_like_amd; /* CPUs of several vendors count as AMD's */
     bool ring_backup;    /* a setting that forbids all algorithms keeps rings */
-    bool ring_keeps_protocols; /* a setting that forbids all protocols keeps
-                                  rings */
-    bool needs_collnet;   /* NCCL_ALGO takes effect only if it names more than
-                             algorithms that need CollNet */
+    bool ring_keeps_protocols; /* so does one that forbids all protocols */
+    bool needs_collnet;   /* NCCL_ALGO is ignored if it leaves CollNet alone */
     bool nvls_heads;      /* with NVLS, CollNet has the heads of NVLS */
     bool heads_for_nvls;  /* NVLS gathers between nodes if all GPUs are heads */
     bool nvls_by_network; /* the network decides on NVLS channels, too */
-    bool nvls_within_channels; /* NVLS between nodes has at most the
-                                  communicator's channels */
+    bool nvls_within_channels; /* NVLS between nodes: as many as others, at most
+                                */
     /* an all-reduce by CollNet, too, needs all GPUs of a node as heads */
     bool collnet_on_heads;
     bool ring_threads;         /* slow rings have as many threads as others */
@@ -225,46 +214,41 @@ struct mock_model_rules {
     enum mock_nvls_model nvls;
     /* share that LL128 reaches with one rank per node */
     double ring_ll128_alone;
-    double pat_share;  /* share that PAT reaches */
-    bool slower_links; /* PAT, and on Blackwell trees, have the bandwidth of the
-                          slower links, and rings of Blackwell between two
-                          nodes that of the network */
-    bool ratio_last;   /* a ring's bandwidth is multiplied by the ranks, then
-                          divided by the steps, which changes the rounding */
-    bool pat_by_nvls; /* PAT with several ranks a node, by NVLS, if nothing else
-                         is left */
-    bool pat_averages;        /* PAT scatters averages and scaled sums */
+    double pat_share; /* share that PAT reaches */
+    /* PAT, and on Blackwell trees, have the bandwidth of the slower links, and
+     * rings of Blackwell between two nodes that of the network */
+    bool slower_links;
+    bool ratio_last;   /* rings: times ranks, then over steps (the rounding) */
+    bool pat_by_nvls;  /* PAT of several ranks a node, by NVLS, as the last
+                          resort */
+    bool pat_averages; /* PAT scatters averages and scaled sums */
     bool scales_nvls_gathers; /* NVLS gathers are scaled like reductions */
     /* gathers by CollNet Direct are slower with more ranks per node; else as
      * fast as the network allows */
     bool direct_by_ranks;
-    int n_nvls_tree_corrections; /* number of powers of two from 64 B up for
-                                    which NVLS_TREE is corrected as Tree is, on
-                                    Blackwell with an x86 CPU */
-    int n_nvls_tree_on_arm; /* and for NVLS_TREE with an ARM CPU, 4 GPUs a node
-                               and a fast network between two nodes; 0: not,
-                               nor between more */
-    bool corrects_tiny;     /* Tree below 64 B has the correction of 64 B */
+    /* the powers of two from 64 B up for which NVLS_TREE is corrected as Tree
+     * is, on Blackwell with an x86 CPU; and with an ARM CPU, 4 GPUs a node and
+     * a fast network between two nodes; 0: not, nor between more */
+    int n_nvls_tree_corrections;
+    int n_nvls_tree_on_arm;
+    bool corrects_tiny; /* Tree below 64 B has the correction of 64 B */
 
     /* latencies */
-    bool alone_like_tree;  /* rings with one rank per node have the tree's
-                              latency */
-    bool all_like_tree;    /* so do all others */
-    bool plateau_on_node;  /* gathers by rings of Blackwell's NVLink have the
-                              plateau of all-reduces between nodes */
-    bool plateau_by_steps; /* so do its all-reduces, and the plateau there is
-                              lower with few steps and many bytes */
-    bool pat_flushes;      /* PAT waits twice for the network */
-    bool crosses_twice; /* a ring's all-reduce crosses nodes twice per node, not
-                           twice per node except one */
-    bool pat_base_first; /* the base latency is the first term of the sum, which
-                            changes the rounding */
+    bool alone_like_tree; /* rings of one rank a node have the tree's */
+    bool all_like_tree;   /* so do all others */
+    /* gathers by rings of Blackwell's NVLink have the plateau of all-reduces
+     * between nodes; so do its all-reduces, and the plateau there is lower with
+     * few steps and many bytes */
+    bool plateau_on_node;
+    bool plateau_by_steps;
+    bool pat_flushes;    /* PAT waits twice for the network */
+    bool crosses_twice;  /* all-reduces cross to the last node, too, twice */
+    bool pat_base_first; /* the base latency is added first (the rounding) */
     int batch; /* number of collectives that share a latency, except on rings */
     enum mock_fp8_penalty fp8; /* times 1024 */
 
     /* entries that are ruled out for a collective; 0 ranks: no limit */
-    bool allgather_by_type; /* NVLS is ruled out by the type, which is always
-                               int8 */
+    bool allgather_by_type; /* NVLS is ruled out by the type, always int8 */
     bool nvls_gathers_one_node;
     int max_nvls_gather_ranks; /* per node */
     int max_collnet_ranks;     /* per node, for CollNet of any kind */
@@ -272,20 +256,17 @@ struct mock_model_rules {
     int max_chain_ranks;       /* per node */
 
     /* kernels for symmetric windows */
-    bool symmetric_even; /* they have one block or an even number; of equals the
-                            last is taken, not the first */
-    bool symmetric_scatters; /* those of a reducescatter have times of their own
-                                on Blackwell */
+    bool symmetric_even; /* one block or an even number; the last of equals wins
+                          */
+    bool symmetric_scatters; /* reducescatters have times on Blackwell */
     bool symmetric_tma;      /* some move data by TMA on Blackwell */
 
     /* channels */
     int max_channels; /* of a communicator */
     bool fine_cells;  /* channels receive 16 bytes at a time, not min_traffic */
     bool weighs_ll;   /* the traffic of LL is multiplied by four */
-    bool fills_channels;   /* all channels are used, even if one receives less
-                              than min_traffic */
-    bool accepts_negative; /* negative channel counts work; other versions
-                              divide by 0 */
+    bool fills_channels;   /* all, even if one receives less than min_traffic */
+    bool accepts_negative; /* counts below 0 work; others divide by 0 */
     size_t min_traffic;    /* bytes over the links that justify a channel */
 };
 
