@@ -21,6 +21,14 @@ const char *stp_setting(const char *name)
     return value != NULL && *value != '\0' ? value : NULL;
 }
 
+/* Reads a variable that is a number. */
+static bool settings_count(const char *name, uint64_t *value_ret)
+{
+    const char *text = stp_setting(name);
+
+    return text != NULL && stp_parse_u64(text, strlen(text), value_ret);
+}
+
 static enum stp_status settings_set_path(char *path, const char *first,
                                          const char *second,
                                          struct stp_error *err)
@@ -52,11 +60,9 @@ settings_read_policy(struct stp_plugin_settings *settings,
     settings->policy_is_named = file != NULL || overlap;
     if (file == NULL)
         file = DEFAULT_POLICY;
-    if (!overlap)
-        return settings_set_path(path, file, "", err);
-    if (overlap_file != NULL)
+    if (overlap && overlap_file != NULL)
         return settings_set_path(path, overlap_file, "", err);
-    return settings_set_path(path, file, ".overlap", err);
+    return settings_set_path(path, file, overlap ? ".overlap" : "", err);
 }
 
 /* ---- how ranks are compared ---- */
@@ -72,14 +78,13 @@ enum {
 static bool settings_find_store(struct stp_store_address *address)
 {
     const char *host = stp_setting("MASTER_ADDR");
-    const char *port = stp_setting("MASTER_PORT");
-    uint64_t number;
+    uint64_t port;
 
     if (stp_setting("RANK") == NULL || stp_setting("WORLD_SIZE") == NULL ||
-        host == NULL || port == NULL ||
-        !stp_parse_u64(port, strlen(port), &number) || number > UINT16_MAX)
+        host == NULL || !settings_count("MASTER_PORT", &port) ||
+        port > UINT16_MAX)
         return false;
-    *address = stp_store_at(host, (unsigned)number);
+    *address = stp_store_at(host, (unsigned)port);
     return address->engine != STP_STORE_NOWHERE;
 }
 
@@ -206,18 +211,13 @@ int stp_launcher_rank(size_t n_ranks)
         {"PMI_RANK", "PMI_SIZE"},
         {"SLURM_PROCID", "SLURM_NTASKS"},
     };
+    uint64_t rank, size;
 
-    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
-        const char *rank = stp_setting(launchers[i].rank);
-        const char *size = stp_setting(launchers[i].size);
-
-        if (rank == NULL || size == NULL)
-            continue;
-        if (strtoull(size, NULL, 10) != n_ranks ||
-            strtoull(rank, NULL, 10) >= n_ranks || n_ranks > INT_MAX)
-            return -1;
-        return (int)strtoull(rank, NULL, 10);
-    }
+    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++)
+        if (settings_count(launchers[i].rank, &rank) &&
+            settings_count(launchers[i].size, &size))
+            return size == n_ranks && rank < size && size <= INT_MAX ? (int)rank
+                                                                     : -1;
     return -1;
 }
 

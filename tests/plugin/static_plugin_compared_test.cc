@@ -1,6 +1,7 @@
 // How ranks in one process are compared, of one host or of two that meet in a
 // folder, and what of that is left in memory.
 #include <gmock/gmock.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -29,8 +30,8 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// Calls of the plugin's for files that a server does not answer, while it
-// hangs.
+// Calls of the plugin's for files or names that a server does not answer, while
+// it hangs.
 static std::atomic<bool> server_hangs;
 
 extern "C" int openat(int folder, const char *path, int flags, ...)
@@ -42,6 +43,14 @@ extern "C" int openat(int folder, const char *path, int flags, ...)
     while (server_hangs)
         usleep(1000);
     return static_cast<int>(syscall(SYS_openat, folder, path, flags, mode));
+}
+
+extern "C" int getaddrinfo(const char *, const char *, const addrinfo *,
+                           addrinfo **)
+{
+    while (server_hangs)
+        usleep(1000);
+    return EAI_AGAIN;
 }
 
 namespace
@@ -249,6 +258,8 @@ class TwoHosts : public Compared
         setenv("STEPTUNE_GPU", "NVIDIA H200", 1);
     }
 
+    void ExpectNoneHeld(bool names_a_host);
+
     void Join(const char *host, void **ctx)
     {
         setenv("NCCL_HOSTID", host, 1);
@@ -331,9 +342,11 @@ TEST_F(TwoHosts, AHostThatLeavesAwaitsNoOther)
     EXPECT_EQ("", logged);
 }
 
-TEST_F(TwoHosts, AStoreThatHangsHoldsNoCollective)
+void TwoHosts::ExpectNoneHeld(bool names_a_host)
 {
     void *ctx = nullptr;
+    if (names_a_host)
+        setenv("STEPTUNE_AGREE", "tcpstore://a.host:29500", 1);
     Policy(kTree);
     server_hangs = true;
     Join("a", &ctx);
@@ -358,6 +371,16 @@ TEST_F(TwoHosts, AStoreThatHangsHoldsNoCollective)
     }
     EXPECT_EQ(nullptr, lib_) << "is still loaded";
     lib_ = dlopen(STP_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+}
+
+TEST_F(TwoHosts, AStoreThatHangsHoldsNoCollective)
+{
+    ExpectNoneHeld(false);
+}
+
+TEST_F(TwoHosts, ANameThatIsNotResolvedHoldsNoCollective)
+{
+    ExpectNoneHeld(true);
 }
 
 // Which is all that there is.

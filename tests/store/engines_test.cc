@@ -305,6 +305,26 @@ const Engine kEngines[] = {
 INSTANTIATE_TEST_SUITE_P(Store, Engines, testing::ValuesIn(kEngines),
                          [](const auto &row) { return row.param.name; });
 
+// The kernel drops who comes beyond those that wait to be taken.
+TEST(ASocket, ThatNobodyTakesIsLeftAtTheDeadline)
+{
+    char address[STP_SOCKET_ADDRESS], why[80] = "";
+    unsigned port;
+    const int full = store_thread::Listen(&port);
+    ASSERT_EQ(0, listen(full, 0));
+    const int first = stp_socket_connect(
+        "127.0.0.1", port, stp_now_ms() + 60000, address, why, sizeof(why));
+    EXPECT_LE(0, first) << why;
+
+    const int64_t deadline_ms = stp_now_ms() + 30;
+    EXPECT_EQ(-1, stp_socket_connect("127.0.0.1", port, deadline_ms, address,
+                                     why, sizeof(why)));
+    EXPECT_STREQ("Connection timed out", why);
+    EXPECT_LE(deadline_ms, stp_now_ms());
+    close(first);
+    close(full);
+}
+
 // Bytes that come, or are taken, one by one and all the time do not move the
 // deadline.
 TEST(ASocket, ThatNeverStopsTalkingIsLeftAtTheDeadline)
