@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
@@ -19,6 +20,7 @@ extern "C" {
 #include "core/policy/memory_policy.h"
 #include "report/file.h"
 #include "report/memory_file.h"
+#include "report/results/tune_report.h"
 #include "report/table.h"
 }
 
@@ -155,6 +157,51 @@ TEST_F(File, CanBeReadByThoseWhomTheUmaskLets)
 }
 
 // ---- policies ----
+
+// Gains beyond doubt that are no rule, as LL is slower back to back than
+// between other kernels, and one whose interval says nothing.
+TEST_F(Report, OfTuneNamesGainsOverLlAndWhatWouldSettleThem)
+{
+    const stp_device_info info{};
+    const stp_comparisons none{};
+    const stp_derived derived{};
+    stp_tune_report report{};
+    stp_tune_unsure unsure[3]{};
+
+    for (stp_tune_unsure &u : unsure) {
+        u.coll = ncclFuncAllReduce;
+        u.n_bytes = 2 << 20;
+        u.arm = {STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128, 0, 0, {}};
+        u.gain = {1.05, 1.04, 1.06, 5};
+    }
+    unsure[1].overlaps = true;
+    unsure[2].gain.low = 0.98;
+    report.info = &info;
+    report.run = report.policy_path = report.policy_hash = "";
+    report.min_gain = 0.02;
+    report.sweep = report.verdicts = report.steps = &none;
+    report.derived = &derived;
+    report.unsure = unsure;
+
+    for (size_t n : {3, 1}) { // the last has no doubt of this kind
+        report.unsure = unsure + 3 - n;
+        report.n_unsure = n;
+        ASSERT_EQ(STP_OK,
+                  stp_tune_report_save(&report, Path("r").c_str(), nullptr));
+        std::string text = Read("r");
+        std::replace(text.begin(), text.end(), '\n', ' ');
+
+        EXPECT_THAT(text, HasSubstr("ring/ll128 1.050x (0.980 to 1.060) after "
+                                    "5 rounds."));
+        for (const char *said :
+             {"ring/ll128 1.050x (1.040 to 1.060) after 5 rounds, over LL back "
+              "to back;",
+              "(1.040 to 1.060) after 5 rounds, over LL;",
+              "a job that is captured may lose by these: `steptune iterate "
+              "--mode sequential --cudagraph 1` on the GPUs would settle it."})
+            EXPECT_EQ(n == 3, text.find(said) != std::string::npos) << text;
+    }
+}
 
 class MemoryFileTest : public Report
 {
