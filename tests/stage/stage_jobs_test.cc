@@ -87,53 +87,59 @@ const struct GraphCase {
     const char *name;
     int version; // of kVersions
     std::vector<Step> steps;
-    bool is_group;
+    int n_grouped; // of the first steps
     std::set<std::string> added;
 } graphs[] = {
-    {"plain", 0, {kPlain, kPlain}, false, {}},
-    {"one", 0, {kStaged}, false, {"copy2 > record1", "wait1 > copy1"}},
+    {"plain", 0, {kPlain, kPlain}, 0, {}},
+    {"one", 0, {kStaged}, 0, {"copy2 > record1", "wait1 > copy1"}},
     {"24 on a stream",
      0,
      std::vector<Step>(24, kStaged),
-     false,
+     0,
      {"copy48 > record24", "wait1 > copy1"}},
     {"between plain ones",
      0,
      {kPlain, kStaged, kPlain, kStaged, kPlain},
-     false,
+     0,
      {"copy4 > record4", "wait2 > copy1"}},
     {"of two communicators",
      0,
      {kStaged, Reduce(1536, 1, 1), kStaged},
-     false,
+     0,
      {"copy4 > record2", "copy6 > record3", "wait1 > copy1", "wait2 > copy3"}},
     {"on two streams",
      0,
      {kStaged, Reduce(1536, 2), Reduce(1536, 2), kStaged},
-     false,
+     0,
      {"copy2 > record1", "copy6 > record3", "copy8 > record4",
       "record1 > copy3", "record3 > copy7", "wait1 > copy1"}},
     {"a group",
      0,
      {kStaged, kStaged},
-     true,
+     2,
      {"copy3 > record1", "copy4 > record1", "wait1 > copy1", "wait1 > copy2"}},
     {"a group on two streams",
      0,
      {kStaged, Reduce(1536, 2)},
-     true,
+     2,
      {"copy3 > record1", "copy4 > record1", "wait1 > copy1", "wait1 > copy2"}},
+    {"one behind a group on two streams",
+     0,
+     {kStaged, Reduce(1536, 2), Reduce(1536, 2)},
+     2,
+     {"copy3 > record1", "copy4 > record1", "copy6 > record2",
+      "record1 > copy5", "wait1 > copy1", "wait1 > copy2"}},
     {"gather and scatter",
      0,
      {kGather, kScatter},
-     false,
+     0,
      {"copy4 > record2", "wait1 > copy1"}},
-    {"a gather without a copy in", 2, {kGather}, false, {"copy1 > record1"}},
-    {"a scatter without a copy out", 2, {kScatter}, false, {"wait1 > copy1"}},
+    {"a gather without a copy in", 2, {kGather}, 0, {"copy1 > record1"}},
+    {"a scatter without a copy out", 2, {kScatter}, 0, {"wait1 > copy1"}},
     {"both, and one with all",
      2,
      {kStaged, kScatter, kGather, kStaged},
-     false,
+     0,
      {"copy6 > record4", "wait1 > copy1"}},
 };
 
@@ -224,8 +230,10 @@ std::set<std::string> Capture(const GraphCase &c, const Api &api, int rank,
     fake::BeginCapture(streams[1]);
     fake::EnqueueAction(streams[1], [] {});
     fake::Fork(streams[1], streams[2]);
-    const size_t size = c.is_group ? c.steps.size() : 1;
-    for (auto first = c.steps.begin(); first < c.steps.end(); first += size) {
+    for (auto first = c.steps.begin(); first < c.steps.end();) {
+        const auto size =
+            first == c.steps.begin() ? std::max(1, c.n_grouped) : 1;
+
         std::for_each(first, first + size,
                       [&](const Step &s) { copy(s, true); });
         api.ncclGroupStart();
@@ -240,6 +248,7 @@ std::set<std::string> Capture(const GraphCase &c, const Api &api, int rank,
         EXPECT_EQ(api.ncclGroupEnd(), ncclSuccess);
         std::for_each(first, first + size,
                       [&](const Step &s) { copy(s, false); });
+        first += size;
     }
     fake::Fork(streams[2], streams[1]);
     const fake::Graph *graph = fake::EndCapture(streams[1]);
@@ -336,6 +345,14 @@ const struct EndCase {
                             NCCL_SHRINK_WITH_ABORT);
          api.ncclCommDestroy(child);
      }},
+    {"abort", 0, false,
+     [](const Api &api, ncclComm_t comm) {
+         ncclComm_t child;
+         int nobody = -1;
+
+         api.ncclCommShrink(comm, &nobody, 0, &child, nullptr, 0);
+         api.ncclCommDestroy(child);
+     }},
     {"abort", 6, true,
      [](const Api &api, ncclComm_t comm) { api.ncclCommAbort(comm); }},
     {"destroy", 6, true,
@@ -367,8 +384,36 @@ TEST_F(StageJobs, EndTwinsWithTheirCommunicator)
             api.ncclCommDestroy(comm);
         });
         EXPECT_EQ(fake::CountCalls(c.name) - n_calls, c.n_calls);
-        EXPECT_EQ(fake::CountSymmetric() - n_symmetric, 2u);
+        EXPECT_EQ(fake::CountSymmetric() - n_symmetric,
+                  c.n_calls > 0 ? 2u : 4u);
     }
+}
+
+// A symmetric kernel does not look at an abort: its twins are left.
+TEST_F(StageJobs, LeaveTwinsWithAStagedOperationInAnAbort)
+{
+    const uint64_t n_all = fake::CountCalls("abort"),
+                   n_twins = fake::CountCalls("abort with windows");
+    const auto aborted = [&] {
+        return std::make_pair(fake::CountCalls("abort") - n_all,
+                              fake::CountCalls("abort with windows") - n_twins);
+    };
+
+    OnTwoRanks(kVersion, [&](int rank, const ncclUniqueId &id) {
+        const Api &api = TheLibraries().Calm(rank, kVersion);
+        std::vector<char> data(8192);
+        cudaStream_t stream = fake::NewStream();
+        ncclComm_t comm;
+
+        api.ncclCommInitRank(&comm, 2, id, rank);
+        if (rank == 0) // the other one never calls it
+            RunStep(api, kStaged, data.data(), data.data(), comm, stream);
+        EXPECT_EQ(api.ncclCommAbort(comm), ncclSuccess);
+        // Rank 0's is aborted in a thread, its twins before it.
+        while (aborted().first - aborted().second < 2)
+            std::this_thread::yield();
+        EXPECT_EQ(aborted(), std::make_pair(uint64_t{4}, uint64_t{2}));
+    });
 }
 
 // ---- the report, and what is said ----

@@ -700,6 +700,8 @@ EXPORTED ncclResult_t ncclCommDestroy(ncclComm_t comm)
 EXPORTED ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     Count("abort");
+    if (!comm->windows.empty())
+        Count("abort with windows");
     fake::Lock([&] {
         comm->is_aborted = true;
         fake::Changed();
