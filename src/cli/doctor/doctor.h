@@ -39,6 +39,11 @@ const char *stp_doctor_setting(const char *name);
 /* Where a variable comes from: "FILE:LINE" or "the environment". */
 const char *stp_doctor_where(const struct stp_doctor *d, const char *name);
 
+/* Like stp_read_file(), of a file that a variable names; STP_ERR_IO of a pipe,
+ * on which doctor would wait as NCCL does. */
+enum stp_status stp_doctor_read(const char *path, size_t max, char **text_ret,
+                                size_t *len_ret, struct stp_error *err);
+
 /* Whether the variable names the plugin that learns. */
 bool stp_doctor_learns(const char *name);
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/doctor/doctor.h"
 #include "core/text.h"
@@ -108,6 +109,17 @@ static bool xml_read(struct xml *x)
     return x->fault == NULL;
 }
 
+enum stp_status stp_doctor_read(const char *path, size_t max, char **text_ret,
+                                size_t *len_ret, struct stp_error *err)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISFIFO(st.st_mode)
+               ? stp_fail(err, STP_ERR_IO,
+                          "is a pipe, on which NCCL waits, expected a file")
+               : stp_read_file(path, max, text_ret, len_ret, err);
+}
+
 static void files_judge_xml(struct stp_doctor *d, const struct stp_variable *v,
                             const char *path)
 {
@@ -118,7 +130,7 @@ static void files_judge_xml(struct stp_doctor *d, const struct stp_variable *v,
     unsigned line = 1;
     size_t len;
 
-    if (stp_read_file(path, MAX_XML, &text, &len, &err) != STP_OK) {
+    if (stp_doctor_read(path, MAX_XML, &text, &len, &err) != STP_OK) {
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
                      is_graph ? "each communicator fails"
                               : "NCCL goes on without it, by what it finds",

@@ -31,7 +31,7 @@ static bool settings_read_conf(struct stp_doctor *d, const char *path)
     unsigned number = 1;
     size_t len;
 
-    if (stp_read_file(path, MAX_CONF, &text, &len, NULL) != STP_OK)
+    if (stp_doctor_read(path, MAX_CONF, &text, &len, NULL) != STP_OK)
         return false;
     for (char *line = text; *line != '\0'; line = end, number++) {
         struct stp_conf_setting *s = &d->settings[d->n_settings];

@@ -53,19 +53,15 @@ struct reader {
     size_t n_read;            /* columns of it; 0: none */
     struct stp_nccl_row last; /* that was read */
 
-    struct stp_error cut; /* the first row that could not be read; line 0: none
-                           */
-    unsigned n_cut, n_foreign; /* such rows, and lines of other programs */
-    unsigned n_inferred;       /* runs whose test figures tell */
-    unsigned n_pooled;         /* runs like the one before */
-    bool is_alone;             /* one of one rank */
-    char others[64];           /* tests that are not read */
-    char failure[128];         /* the line that says one; "": none */
+    struct stp_error cut;          /* the first row not read; line 0: none */
+    unsigned n_cut, n_foreign;     /* such rows, and lines of other programs */
+    unsigned n_inferred, n_pooled; /* runs named by figures; like one before */
+    bool is_alone;                 /* one of one rank */
+    char others[64];               /* tests that are not read */
+    char failure[128];             /* the line that says one; "": none */
     unsigned failure_line;
     struct stp_nccl_log log;
 };
-
-/* ---- words ---- */
 
 static bool text_same(const struct stp_field *a, const struct stp_field *b)
 {
@@ -119,18 +115,22 @@ static enum stp_status text_end_rows(struct reader *r,
                                      struct stp_measurement *m, size_t n_rows)
 {
     struct stp_nccl_figures *f = &r->figures;
-    const int coll =
+    int coll =
         m->coll >= 0 ? m->coll : stp_nccl_figures_test(f, &r->last, m->n_ranks);
+    const bool is_of_others = coll == -2 && m->n_ranks > 1;
     double least, most;
-    unsigned n;
 
+    if (is_of_others) /* a test that more or fewer ranks had */
+        coll = stp_nccl_figures_test(f, &r->last, 0);
     stp_nccl_figures_ranks(f, coll, &least, &most);
-    n = m->n_ranks > 0 || least != most ? m->n_ranks : (unsigned)least;
+    const unsigned n =
+        m->n_ranks > 0 || least != most ? m->n_ranks : (unsigned)least;
     if (coll == -2)
         return stp_fail_at(
             r->err, STP_ERR_SYNTAX, r->line, 1,
             "a row without what collective it is of (%s, busbw over algbw "
-            "%.4g), expected \"# Collective test starting\", or --collective",
+            "%.4g), expected \"# Collective test starting\", or --collective "
+            "of derive and plot",
             r->last.op < 0 ? "no operation" : stp_op_name(r->last.op),
             (f->low + f->high) / 2);
     if (coll < 0) {
@@ -141,15 +141,16 @@ static enum stp_status text_end_rows(struct reader *r,
     if (n == 0)
         return stp_fail_at(
             r->err, STP_ERR_SYNTAX, r->line, 1,
-            "a run without the lines that list the ranks (# Using "
-            "devices), expected them, or --ranks: busbw and algbw do not "
-            "tell how many there were");
-    if (n > 1 && least > n && stp_bus_factor(coll, n) < 0.999 * f->low)
+            "a run without the lines that list the ranks (# Using devices), "
+            "expected them, or --ranks of derive and plot: busbw and algbw do "
+            "not tell how many there were");
+    if (is_of_others ||
+        (n > 1 && least > n && stp_bus_factor(coll, n) < 0.999 * f->low))
         return stp_fail_at(
             r->err, STP_ERR_SYNTAX, r->line, 1,
-            "%u ranks, but busbw over algbw is that of %s%.0f, expected "
-            "the whole list of ranks (# Using devices), or --ranks",
-            n, least == most ? "" : "at least ", least);
+            "%u ranks, but busbw over algbw is that of %s%.0f, expected the "
+            "whole list of ranks, or --ranks of derive and plot",
+            n, least == most ? "" : "about ", least);
     r->n_inferred += m->coll < 0;
     r->is_alone |= n == 1;
     for (size_t i = 0; i < n_rows; i++) {
@@ -407,7 +408,6 @@ static enum stp_status text_read_source(struct reader *r,
 {
     const struct stp_field *name = &words[n > 1 ? 1 : 0];
     const int source = stp_source_from_name(name->s, name->len);
-    size_t next;
 
     if (source < 0)
         return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, name->column,
@@ -415,7 +415,7 @@ static enum stp_status text_read_source(struct reader *r,
                            STP_SHOWN(name));
     r->m.source = (enum stp_source)source;
     r->m.single_pass = n > 2 && stp_field_is(&words[2], "single");
-    next = r->m.single_pass ? 4 : 2;
+    const size_t next = r->m.single_pass ? 4 : 2;
     if (n > next)
         text_parse(&words[next], 1, &r->m.iters);
     return STP_OK;
@@ -779,7 +779,6 @@ static void text_say(const struct reader *r)
     char *said = r->data->said;
     const size_t size = sizeof(r->data->said);
 
-    *said = '\0';
     if (r->n_foreign > 0)
         stp_append(said, size, "; %u line%s no result%s", r->n_foreign,
                    r->n_foreign == 1 ? " is" : "s are",

@@ -572,6 +572,33 @@ TEST_F(Read, RefusesWithLineColumnAndWord)
         EXPECT_EQ(nullptr, data_.rows);
     }
 }
+// A cut list whose last number is of more ranks, or of fewer, than busbw is.
+TEST_F(Read, RanksThatBandwidthsContradictAreRefusedWithoutATestToo)
+{
+    const struct {
+        int last;
+        const char *expected; // "" if it is read
+    } cases[] = {
+        {143, "144 ranks, but busbw over algbw is that of 128, expected"},
+        {127, ""},
+        {111, "112 ranks, but busbw over algbw is that of 128, expected"},
+    };
+
+    for (const auto &c : cases) {
+        const stp_status status =
+            Parse("# nThread 1 nGpus 1 warmup iters: 5 iters: 20\n#  Rank " +
+                      std::to_string(c.last) +
+                      " Group  0 Pid  1 on  h device  3 [0x01] GB200\n" COLUMNS
+                      "8589934592 2147483648 float sum -1 21493 399.661 "
+                      "793.077 0 21493 399.661 793.077 0\n",
+                  -1);
+
+        EXPECT_EQ(c.expected[0] == '\0' ? STP_OK : STP_ERR_SYNTAX, status)
+            << c.last << ": " << err_.text;
+        EXPECT_THAT(status == STP_OK ? "" : err_.text, HasSubstr(c.expected));
+    }
+}
+
 // Rounds of a test and arm are numbered through all of its tables, of which
 // those of ours are of arms, and say themselves which rows are wrong.
 TEST_F(Read, RoundsGoOnFromTableToTable)
