@@ -90,7 +90,6 @@ enum {
 struct running {
     const struct stp_job *job;
     pid_t pid;
-    sigset_t watched;
     double begin_s;
     double deadline_s; /* when it is sent the next signal; 0: never */
     int next;          /* that signal */
@@ -107,6 +106,10 @@ static double job_now_s(void)
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
+
+/* Signals that are waited for, and not handled: none is lost between two looks
+ * at the job. */
+static sigset_t watched;
 
 /* The signals that this process blocked before its first job, which all jobs
  * inherit. */
@@ -166,28 +169,19 @@ static enum stp_status job_read_failure(const struct stp_job *job, int told,
                     job->argv[0], strerror(failure.error));
 }
 
-/* Signals that are waited for, and not handled: none is lost between two looks
- * at the job. */
-static void job_block(sigset_t *watched)
+void stp_job_hold_signals(void)
 {
     sigset_t blocked;
 
-    sigemptyset(watched);
-    sigaddset(watched, SIGCHLD);
+    sigemptyset(&watched);
+    sigaddset(&watched, SIGCHLD);
     for (int i = 0; i < N_FORWARDED; i++)
-        sigaddset(watched, forwarded[i]);
+        sigaddset(&watched, forwarded[i]);
     signal(SIGCHLD, SIG_DFL); /* ignored, there would be nothing to wait for */
-    sigprocmask(SIG_BLOCK, watched, &blocked);
+    sigprocmask(SIG_BLOCK, &watched, &blocked);
     if (!before.is_set)
         before.blocked = blocked;
     before.is_set = true;
-}
-
-void stp_job_hold_signals(void)
-{
-    sigset_t watched;
-
-    job_block(&watched);
 }
 
 static enum stp_status job_start(struct running *r, struct stp_error *err)
@@ -199,7 +193,7 @@ static enum stp_status job_start(struct running *r, struct stp_error *err)
         return stp_fail(err, STP_ERR_DEVICE, "cannot start a process: %s",
                         strerror(errno));
     fcntl(told[1], F_SETFD, FD_CLOEXEC);
-    job_block(&r->watched);
+    stp_job_hold_signals();
     r->begin_s = job_now_s();
     r->pid = stp_child_start(r->job->output != NULL);
     if (r->pid == 0) {
@@ -243,8 +237,8 @@ static void job_wait(struct running *r)
         left_s = 0;
     left.tv_sec = (time_t)left_s;
     left.tv_nsec = (long)((left_s - (double)left.tv_sec) * 1e9);
-    number = due_s > 0 ? sigtimedwait(&r->watched, &info, &left)
-                       : sigwaitinfo(&r->watched, &info);
+    number = due_s > 0 ? sigtimedwait(&watched, &info, &left)
+                       : sigwaitinfo(&watched, &info);
     if (number > 0 && number != SIGCHLD) {
         /* Passes a signal on to the job. The terminal's signals reach the job
          * by themselves, unless it is in a group of its own. */

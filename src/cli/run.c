@@ -537,7 +537,6 @@ int stp_cmd_run(int argc, char **argv)
         }
         exit_status = end.status;
     }
-    if (folder[0] != '\0')
-        stp_remove_temporary(folder);
+    stp_remove_temporary(folder);
     return exit_status;
 }

@@ -68,7 +68,7 @@ static struct mock_call *scenario_choose_calls(struct play *play, size_t n)
         calloc(n + SCENARIO_GROUPS * GROUP, sizeof(*calls));
 
     if (calls == NULL)
-        stp_contract_fail(play->run, "out of memory");
+        STP_CONTRACT_FAIL_BY(play->run, "out of memory");
     for (size_t i = 0; i < n; i++)
         calls[i] = play->more ? stp_contract_call(seed, i)
                               : stp_contract_question(
@@ -102,7 +102,7 @@ static void scenario_play(struct play *play, struct mock_ranks *ranks,
     char where[48];
 
     if (steps == NULL)
-        stp_contract_fail(play->run, "out of memory");
+        STP_CONTRACT_FAIL_BY(play->run, "out of memory");
     for (size_t i = 0; i < n; i += steps[script.n_apart++].n) {
         size_t bulk = 1 + stp_rng(play->seed, i) % (play->more ? 200 : 24);
 

@@ -10,27 +10,20 @@
 #include "core/rng.h"
 #include "core/text.h"
 
-static void ask_set_verdict(struct stp_contract_slot *slot,
-                            enum stp_contract_verdict verdict, const char *fmt,
-                            va_list args)
-{
-    if (slot->verdict != STP_CONTRACT_OK)
-        return;
-    slot->verdict = verdict;
-    vsnprintf(slot->text, sizeof(slot->text), fmt, args);
-    for (char *s = slot->text; *s != '\0'; s++)
-        if (*s == '\n')
-            *s = ' ';
-}
-
 void stp_contract_set(struct stp_contract_slot *slot,
                       enum stp_contract_verdict verdict, const char *fmt, ...)
 {
     va_list args;
 
+    if (slot->verdict != STP_CONTRACT_OK)
+        return;
+    slot->verdict = verdict;
     va_start(args, fmt);
-    ask_set_verdict(slot, verdict, fmt, args);
+    vsnprintf(slot->text, sizeof(slot->text), fmt, args);
     va_end(args);
+    for (char *s = slot->text; *s != '\0'; s++)
+        if (*s == '\n')
+            *s = ' ';
 }
 
 /* A build that counts what ran would lose it with _exit(). */
@@ -47,16 +40,6 @@ _Noreturn void stp_contract_end(struct stp_contract_run *run)
     if (__gcov_dump != NULL)
         __gcov_dump();
     _exit(0);
-}
-
-void stp_contract_fail(struct stp_contract_run *run, const char *fmt, ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    ask_set_verdict(run->slot, STP_CONTRACT_FAIL, fmt, args);
-    va_end(args);
-    stp_contract_end(run);
 }
 
 void stp_contract_at(struct stp_contract_run *run, const char *fmt, ...)
@@ -107,7 +90,7 @@ struct mock_nccl *stp_contract_open(struct stp_contract_run *run,
     struct mock_nccl *nccl;
 
     if (mock_nccl_create(&options, &nccl) != ncclSuccess)
-        stp_contract_fail(run, "%s", mock_last_error());
+        STP_CONTRACT_FAIL_BY(run, "%s", mock_last_error());
     ASK_REPLACE(run->nccls, NULL, nccl)
     return nccl;
 }
@@ -132,7 +115,7 @@ struct mock_comm *stp_contract_comm(struct stp_contract_run *run,
     if (mock_comm_create(nccl, machine,
                          comm_id != 0 ? comm_id : mock_new_comm_id(),
                          &comm) != ncclSuccess)
-        stp_contract_fail(run, "%s: %s", run->slot->at, mock_last_error());
+        STP_CONTRACT_FAIL_BY(run, "%s: %s", run->slot->at, mock_last_error());
     ASK_REPLACE(run->comms, NULL, comm)
     return comm;
 }
@@ -149,7 +132,7 @@ void stp_contract_destroy(struct stp_contract_run *run, struct mock_comm *comm)
     stp_contract_close(run, comm);
     /* it returns nothing, but leaves this behind */
     if (strstr(mock_last_error(), ": finalize returned") != NULL)
-        stp_contract_fail(run, "%s", mock_last_error());
+        STP_CONTRACT_FAIL_BY(run, "%s", mock_last_error());
 }
 
 void stp_contract_needs_file(struct stp_contract_run *run)
@@ -248,8 +231,8 @@ void stp_contract_same(struct stp_contract_run *run,
             continue;
         ask_describe_decision(&a->of[i], first);
         ask_describe_decision(&b->of[i], second);
-        stp_contract_fail(run, "%s: %s %s, %s %s",
-                          stp_contract_describe(&call, call_text), first, when,
-                          second, then);
+        STP_CONTRACT_FAIL_BY(run, "%s: %s %s, %s %s",
+                             stp_contract_describe(&call, call_text), first,
+                             when, second, then);
     }
 }

@@ -91,7 +91,7 @@ void stp_check_probe(struct stp_contract_run *run)
 void stp_check_complete(struct stp_contract_run *run)
 {
     if (run->tuner_name[0] == '\0' || strcmp(run->tuner_name, "(null)") == 0)
-        stp_contract_fail(run, "it has no name, which NCCL prints");
+        STP_CONTRACT_FAIL_BY(run, "it has no name, which NCCL prints");
     for (size_t v = 0; v < STP_MAX_NCCL; v++) {
         const struct stp_contract_nccl how = {.version = mock_release_name(v)};
         struct mock_nccl *nccl;
@@ -105,8 +105,8 @@ void stp_check_complete(struct stp_contract_run *run)
                              &comm) == ncclSuccess)
             mock_comm_destroy(comm);
         else if (strstr(mock_last_error(), "NULL function") != NULL)
-            stp_contract_fail(run, "NCCL %s (tuner v%d): %s", how.version,
-                              run->tuner_versions[v], mock_last_error());
+            STP_CONTRACT_FAIL_BY(run, "NCCL %s (tuner v%d): %s", how.version,
+                                 run->tuner_versions[v], mock_last_error());
         stp_contract_unload(run, nccl);
     }
 }

@@ -134,7 +134,7 @@ void stp_check_process(struct stp_contract_run *run)
         after[PART_MEMORY] = before[PART_MEMORY];
     for (int i = 0; i < N_PARTS; i++)
         if (before[i] != after[i])
-            stp_contract_fail(run, "changed %s", parts[i]);
+            STP_CONTRACT_FAIL_BY(run, "changed %s", parts[i]);
     stp_contract_unload(run, nccl);
     stp_contract_at(run, "exit()");
     run->slot->done = true;
@@ -209,15 +209,15 @@ void stp_check_quiet(struct stp_contract_run *run)
             continue;
         stp_contract_describe(&call, text);
         if (n_logged == N_ASKED)
-            stp_contract_fail(run, "%s: each call is logged, by '%s'", text,
-                              tuned.line);
+            STP_CONTRACT_FAIL_BY(run, "%s: each call is logged, by '%s'", text,
+                                 tuned.line);
         if (n_written == N_ASKED)
-            stp_contract_fail(run,
-                              "%s: each call writes to standard output or "
-                              "error, %jd bytes the last time",
-                              text, (intmax_t)tuned.n_bytes);
+            STP_CONTRACT_FAIL_BY(run,
+                                 "%s: each call writes to standard output or "
+                                 "error, %jd bytes the last time",
+                                 text, (intmax_t)tuned.n_bytes);
         if (tuned.n_warnings > alone.n_warnings + MAX_WARNINGS)
-            stp_contract_fail(
+            STP_CONTRACT_FAIL_BY(
                 run, "%s: the %zuth warning of one communicator: '%s'", text,
                 tuned.n_warnings - alone.n_warnings, tuned.line);
     }

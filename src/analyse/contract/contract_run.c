@@ -146,24 +146,24 @@ static double run_find_timeout(struct job *job)
                                                                      : 0;
 }
 
-/* Tells of the first job that has not ended, once it is time to.  *told_ns:
- * when that was done last, or the jobs began. */
-static void run_tell(const struct job *jobs, size_t n, int64_t *told_ns)
+/* Tells of the first job that has not ended, once it is time to. Jobs that
+ * serve several checks have the entry of any. */
+static void run_tell(const struct job *job, const struct job *end,
+                     int64_t *told_ns)
 {
-    const struct stp_contract_options *o = jobs[0].run.options;
+    const struct stp_contract_options *o = job->run.options;
     const int64_t now = run_get_ns();
-    size_t i = 0;
 
-    while (i < n && jobs[i].pid == 0)
-        i++;
-    if (o->tell == NULL || i == n || (double)(now - *told_ns) < o->tell_s * 1e9)
+    while (job < end && job->pid == 0)
+        job++;
+    if (o->tell == NULL || job == end ||
+        (double)(now - *told_ns) < o->tell_s * 1e9)
         return;
     *told_ns = now;
-    /* jobs that serve several checks have the entry of any */
-    o->tell(jobs[i].fn == jobs[i].run.entry->fn ? jobs[i].run.entry->name
-            : jobs[i].fn == stp_check_calls     ? "calls of all sizes"
-                                                : "loads",
-            (double)(now - jobs[i].began_ns) / 1e9);
+    o->tell(job->fn == job->run.entry->fn ? job->run.entry->name
+            : job->fn == stp_check_calls  ? "calls of all sizes"
+                                          : "loads",
+            (double)(now - job->began_ns) / 1e9);
 }
 
 /*
@@ -201,7 +201,7 @@ static bool run_jobs(struct job *jobs, size_t n, const sigset_t *blocked,
             next++;
             n_running++;
         }
-        run_tell(jobs, next, &told_ns);
+        run_tell(jobs, jobs + next, &told_ns);
         /* until a child ends, a signal comes, or a while has passed */
         sig = sigtimedwait(blocked, NULL, &a_while);
         if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP)

@@ -121,11 +121,13 @@ void stp_contract_set(struct stp_contract_slot *slot,
 
 /* ---- for checks ---- */
 
-/* Each sets the verdict if there is none yet, closes what is open, and ends the
- * process of the check. */
-_Noreturn void stp_contract_fail(struct stp_contract_run *run, const char *fmt,
-                                 ...) STP_PRINTF(2, 3);
+/* Closes what is open, and ends the process of the check. */
 _Noreturn void stp_contract_end(struct stp_contract_run *run);
+
+/* Likewise, with a verdict if there is none yet. */
+#define STP_CONTRACT_FAIL_BY(run, ...)                                         \
+    (stp_contract_set((run)->slot, STP_CONTRACT_FAIL, __VA_ARGS__),            \
+     stp_contract_end(run))
 
 /* Notes the attempt under way, should the tuner crash or hang: what is done, or
  * what follows the words on a call. */

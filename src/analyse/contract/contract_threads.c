@@ -40,10 +40,10 @@ static void threads_check_shared(struct stp_contract_run *run, const char *who)
     else if (told->tm_year != 70 || told->tm_yday != 1 || told->tm_hour != 0)
         changed = "gmtime() or localtime()";
     if (changed != NULL)
-        stp_contract_fail(run,
-                          "%s calls %s of libc, whose memory all threads of "
-                          "the process share",
-                          who, changed);
+        STP_CONTRACT_FAIL_BY(run,
+                             "%s calls %s of libc, whose memory all threads of "
+                             "the process share",
+                             who, changed);
 }
 
 /* Then the scenarios, in which ranks are threads at once. */

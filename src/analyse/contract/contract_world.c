@@ -28,26 +28,21 @@ static const char base_policy[] =
     "reduce,0," MOST ",ring,simple,-1,-1,-1\n"
     "reducescatter,0," MOST ",ring,simple,-1,-1,-1\n";
 
-static const char tree_policy[] =
-    "allreduce,0," MOST ",tree,simple,4,-1,-1\n"
-    "broadcast,0," MOST ",ring,simple,4,-1,-1\n"
-    "reduce,0," MOST ",ring,simple,4,-1,-1\n"
-    "allgather,0," MOST ",ring,simple,4,-1,-1\n"
-    "reducescatter,0," MOST ",ring,simple,4,-1,-1\n";
-
-static const char ring_policy[] = "allreduce,0," MOST ",ring,ll,8,-1,-1\n"
-                                  "broadcast,0," MOST ",ring,ll,8,-1,-1\n"
-                                  "reduce,0," MOST ",ring,ll,8,-1,-1\n"
-                                  "allgather,0," MOST ",ring,ll,8,-1,-1\n"
-                                  "reducescatter,0," MOST ",ring,ll,8,-1,-1\n";
+/* A rule for each collective. */
+#define RULES(allreduce, others)                                               \
+    "allreduce,0," MOST allreduce "broadcast,0," MOST others                   \
+    "reduce,0," MOST others "allgather,0," MOST others                         \
+    "reducescatter,0," MOST others
 
 static const struct {
     const char *name;
     const char *text; /* NULL: not written */
 } files[STP_N_FILES] = {
     [STP_FILE_BASE] = {"base.conf", base_policy},
-    [STP_FILE_TREE] = {"tree.conf", tree_policy},
-    [STP_FILE_RING] = {"ring.conf", ring_policy},
+    [STP_FILE_TREE] = {"tree.conf", RULES(",tree,simple,4,-1,-1\n",
+                                          ",ring,simple,4,-1,-1\n")},
+    [STP_FILE_RING] = {"ring.conf",
+                       RULES(",ring,ll,8,-1,-1\n", ",ring,ll,8,-1,-1\n")},
     [STP_FILE_EMPTY] = {"empty.conf", "# decides nothing\n"},
     [STP_FILE_MOVING] = {"moving.conf", NULL},
     [STP_FILE_BAD] = {"bad.conf", NULL},

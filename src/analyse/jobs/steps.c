@@ -177,21 +177,20 @@ enum stp_status stp_job_step_traced(const struct stp_trace *trace,
                                     struct stp_error *err)
 {
     const size_t n = trace->n_rows + 1;
-    struct calls calls = {.keys = malloc(n),
-                          .begin_ns = malloc(n * sizeof(uint64_t))};
-    struct sequence best = {.starts = malloc(n * sizeof(size_t))};
-    struct sequence other = {.starts = malloc(n * sizeof(size_t))};
+    size_t *memory =
+        malloc(n * (2 * sizeof(size_t) + sizeof(uint64_t) + sizeof(uint8_t)));
+    struct sequence best = {0}, other = {0};
+    struct calls calls = {0};
     enum stp_status status;
 
-    if (calls.keys == NULL || calls.begin_ns == NULL || best.starts == NULL ||
-        other.starts == NULL)
-        status = stp_nomem(err);
-    else
-        status = steps_measure(trace, &calls, &best, &other, step_ret, err);
-    free(calls.keys);
-    free(calls.begin_ns);
-    free(best.starts);
-    free(other.starts);
+    if (memory == NULL)
+        return stp_nomem(err);
+    best.starts = memory;
+    other.starts = memory + n;
+    calls.begin_ns = (uint64_t *)(memory + 2 * n);
+    calls.keys = (uint8_t *)(calls.begin_ns + n);
+    status = steps_measure(trace, &calls, &best, &other, step_ret, err);
+    free(memory);
     return status;
 }
 

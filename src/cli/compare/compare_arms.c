@@ -63,9 +63,8 @@ static const char *arms_keep(struct stp_compare_arms *arms, const char *fmt,
 static int list_read(struct stp_compare_arms *arms, struct list *list,
                      const char *text)
 {
-    const char *end;
-
     struct stp_found_tuner lower;
+    const char *end;
 
     list->n = 0;
     if (strchr(text, ',') == NULL)
@@ -158,7 +157,6 @@ static int arm_set_policy(struct stp_compare_arms *arms,
     char path[STP_CLI_PATH];
     struct stp_policy *policy;
     struct stp_error err;
-    int status;
 
     if (stp_policy_load(STP_POLICY_OF_ARMS, value, &policy, &err) != STP_OK)
         return stp_complain_error(value, &err);
@@ -166,16 +164,13 @@ static int arm_set_policy(struct stp_compare_arms *arms,
     if (!stp_absolute_path(value, path))
         return stp_complain("%s: no such file", value);
     arm->has_policy = true;
-    status = arm_set_text(arms, arm, "NCCL_TUNER_CONFIG_FILE", path);
-    if (status == STP_EXIT_OK &&
-        stp_find_plugin("steptune", path, &err) != STP_OK)
+    arm_set_text(arms, arm, "NCCL_TUNER_CONFIG_FILE", path);
+    if (stp_find_plugin("steptune", path, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
     arm_set(arm, "STEPTUNE_CHAIN",
             stp_lower_setting(getenv("STEPTUNE_CHAIN"),
                               getenv("NCCL_TUNER_PLUGIN")));
-    return status == STP_EXIT_OK
-               ? arm_set_text(arms, arm, "NCCL_TUNER_PLUGIN", path)
-               : status;
+    return arm_set_text(arms, arm, "NCCL_TUNER_PLUGIN", path);
 }
 
 /* Without a policy of ours a job has the tuner that it would have without ours,

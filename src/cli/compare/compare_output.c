@@ -62,11 +62,10 @@ static bool piece_next(struct piece *p)
     return c != EOF || p->n > 0;
 }
 
-/* Reports the numbers of the first group, wherever a piece matches; NAN for
- * what is no finite number. */
+/* Takes the numbers of the first group, wherever a piece matches: finite ones
+ * as times, or the last one, NAN for what is no finite number, as the loss. */
 static void piece_match(const char *text, const regex_t *regex, int flags,
-                        void (*report)(struct stp_compare_found *, double),
-                        struct stp_compare_found *found)
+                        bool are_times, struct stp_compare_found *found)
 {
     regmatch_t match[2];
 
@@ -77,25 +76,18 @@ static void piece_match(const char *text, const regex_t *regex, int flags,
             stp_parse_double(text + match[1].rm_so,
                              (size_t)(match[1].rm_eo - match[1].rm_so),
                              &number);
-        report(found, number);
+        if (!are_times) {
+            found->has_loss = true;
+            found->loss = number;
+        } else if (!isnan(number) && found->n < MAX_TIMES) {
+            found->times[found->n++] = number;
+        }
         /* an empty match goes on behind the next character */
         text += match[0].rm_eo;
         if (match[0].rm_eo == match[0].rm_so && *text++ == '\0')
             break;
         flags |= REG_NOTBOL;
     }
-}
-
-static void found_add_time(struct stp_compare_found *found, double time)
-{
-    if (!isnan(time) && found->n < MAX_TIMES)
-        found->times[found->n++] = time;
-}
-
-static void found_add_loss(struct stp_compare_found *found, double loss)
-{
-    found->has_loss = true;
-    found->loss = loss;
 }
 
 enum stp_status stp_compare_read_output(const char *path,
@@ -129,8 +121,8 @@ enum stp_status stp_compare_read_output(const char *path,
                            strcmp(p.text + p.end - strlen(failed), failed) == 0;
         flags |= p.goes_on ? REG_NOTEOL : 0;
         if (step_time != NULL)
-            piece_match(p.text, step_time, flags, found_add_time, found);
-        piece_match(p.text, loss, flags, found_add_loss, found);
+            piece_match(p.text, step_time, flags, true, found);
+        piece_match(p.text, loss, flags, false, found);
         flags = p.goes_on ? REG_NOTBOL : 0;
         p.text[p.end] = kept;
     }

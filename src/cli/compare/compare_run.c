@@ -50,11 +50,6 @@ static bool attempt_goes_on(void *user)
            (world->size == 1 || world->ops->alive(world->self, &a->s->lost));
 }
 
-static double attempt_seconds(const struct timespec *t)
-{
-    return (double)t->tv_sec + (double)t->tv_nsec / 1e9;
-}
-
 static enum stp_status attempt_start(struct attempt *a, struct stp_error *err)
 {
     struct stp_compare_session *s = a->s;
@@ -98,9 +93,11 @@ static enum stp_status attempt_start(struct attempt *a, struct stp_error *err)
     status = stp_job_run(&job, &a->end, err);
     /* the folder changed last when the first communicator made the trace */
     if (access(a->trace, F_OK) == 0 && stat(s->temporary, &st) == 0)
-        s->run.start_s = fmin(
-            fmax(attempt_seconds(&st.st_mtim) - attempt_seconds(&begin), 0),
-            a->end.wall_s);
+        s->run.start_s =
+            fmin(fmax((double)(st.st_mtim.tv_sec - begin.tv_sec) +
+                          (double)(st.st_mtim.tv_nsec - begin.tv_nsec) / 1e9,
+                      0),
+                 a->end.wall_s);
     return status;
 }
 

@@ -25,11 +25,8 @@ struct tune_options {
     struct stp_tune_plan plan;
     const char *output;
     bool table;
-    char plugin[STP_CLI_PATH]; /* of the plan */
-    unsigned limit_s;          /* of the job; 0: none */
-    double until;              /* likewise, the bound that ends it */
-    unsigned runs;             /* further ones of the job */
-    bool resume;
+    char plugin[STP_CLI_PATH];    /* of the plan */
+    struct stp_tune_job job;      /* what its own options say */
     struct stp_arguments command; /* the job; none: a machine is tuned */
 };
 
@@ -75,21 +72,21 @@ static const struct stp_option tune_table[] = {
 };
 
 static const struct stp_option job_table[] = {
-    {"for", 0, "TIME", stp_option_duration, AT(limit_s),
+    {"for", 0, "TIME", stp_option_duration, AT(job.limit_s),
      .help = "Stop the job after this time, such as 60s or 5m (default: it "
              "runs to its end)"},
-    {"until", 0, "SHARE", stp_option_share, AT(until),
+    {"until", 0, "SHARE", stp_option_share, AT(job.until),
      .help =
          "Stop the job, too, once it is known that no other arms shorten it "
          "by more than this, such as 1%"},
-    {"runs", 0, "N", stp_option_count, AT(runs), .min = 8, .max = 10000,
+    {"runs", 0, "N", stp_option_count, AT(job.runs), .min = 8, .max = 10000,
      .help =
          "Then run it up to N times more, to compare NCCL alone with the "
          "policy and with what cannot change while a process runs: staged "
          "collectives (by FILE.stage, if that is there), more CTAs, no "
          "NVLS; with few runs only the first of these, and with --bits same "
          "the policy alone, as the others may change the order of sums"},
-    {"resume", 0, NULL, stp_option_flag, AT(resume),
+    {"resume", 0, NULL, stp_option_flag, AT(job.resume),
      .help = "Add to what earlier runs of the job found out, which is beside "
              "the policy"},
     {0},
@@ -404,19 +401,12 @@ int stp_cmd_tune(int argc, char **argv)
 
     stp_options_read(&tune_line, argc, argv, &o);
     if (o.command.n > 0) {
-        const struct stp_tune_job job = {
-            .argv = o.command.v,
-            .output = o.output,
-            .limit_s = o.limit_s,
-            .until = o.until,
-            .runs = o.runs,
-            .resume = o.resume,
-            .portable = o.derive.portable,
-            .same_bits = o.derive.bits == STP_BITS_SAME,
-            .json = o.machine.json,
-        };
-
-        return stp_tune_job(&job);
+        o.job.argv = o.command.v;
+        o.job.output = o.output;
+        o.job.portable = o.derive.portable;
+        o.job.same_bits = o.derive.bits == STP_BITS_SAME;
+        o.job.json = o.machine.json;
+        return stp_tune_job(&o.job);
     }
     o.plan.min_gain = o.derive.min_gain;
     o.plan.portable = o.derive.portable;

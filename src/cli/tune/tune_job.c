@@ -404,7 +404,7 @@ static int job_finish(struct job_run *run, const struct job_result *r)
  * find out.  *is_there_ret: it is on this host. */
 static bool job_is_of_rank_0(char **argv, bool *is_there_ret)
 {
-    static const char *const names[] = {"--node-rank", "--node_rank"};
+    static const char name[] = "--node-rank";
     const struct stp_launcher *launcher = stp_find_launcher();
     unsigned rank, size;
     const char *local;
@@ -416,17 +416,16 @@ static bool job_is_of_rank_0(char **argv, bool *is_there_ret)
         return rank == 0;
     }
     *is_there_ret = false;
-    for (; argv[0] != NULL; argv++)
-        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-            const size_t len = strlen(names[i]);
-            const char *n = argv[0] + len;
+    for (; argv[0] != NULL; argv++) {
+        const char *n = argv[0] + strlen(name);
 
-            if (strncmp(argv[0], names[i], len) != 0)
-                continue;
-            n = *n == '=' ? n + 1 : *n == '\0' ? argv[1] : NULL;
-            if (n != NULL && strtoul(n, NULL, 10) > 0)
-                return false;
-        }
+        if (strncmp(argv[0], name, strlen(name)) != 0 &&
+            strncmp(argv[0], "--node_rank", strlen(name)) != 0)
+            continue;
+        n = *n == '=' ? n + 1 : *n == '\0' ? argv[1] : NULL;
+        if (n != NULL && strtoul(n, NULL, 10) > 0)
+            return false;
+    }
     return true;
 }
 
@@ -440,8 +439,7 @@ static int job_follow(struct job_run *run, bool is_there)
     snprintf(run->output, STP_PATH_SIZE, "%.4000s/job.txt", run->folder);
     if (exit_status == STP_EXIT_OK)
         exit_status = job_run(run);
-    if (run->folder[0] != '\0')
-        stp_remove_temporary(run->folder);
+    stp_remove_temporary(run->folder);
     return exit_status == STP_EXIT_OK ? run->end.status : exit_status;
 }
 
@@ -488,8 +486,7 @@ int stp_tune_job(const struct stp_tune_job *job)
     stp_ledgers_free(&result.ledgers);
     stp_learning_free(&result.all);
     stp_learning_free(&result.last);
-    if (run.folder[0] != '\0')
-        stp_remove_temporary(run.folder);
+    stp_remove_temporary(run.folder);
     stp_lock_release(&lock);
     return job->runs > 0 && run.end.signal == 0
                ? stp_tune_runs(job, has_learned)

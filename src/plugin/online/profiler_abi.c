@@ -170,15 +170,12 @@ void stp_profile_release(struct stp_profile *profile)
  * lock. */
 static void profile_set_mask(void)
 {
-    const bool watches =
-        process.n_learners > 0 && process.n_groups < WATCHED_GROUPS;
+    int mask = process.n_wants > 0 ? EVENTS : 0;
 
+    if (process.n_learners > 0 && process.n_groups < WATCHED_GROUPS)
+        mask |= NCCL_PROFILE_GROUP_API;
     if (process.mask != NULL)
-        __atomic_store_n(process.mask,
-                         process.n_wants > 0 ? EVENTS
-                         : watches           ? NCCL_PROFILE_GROUP_API
-                                             : 0,
-                         __ATOMIC_RELAXED);
+        __atomic_store_n(process.mask, mask, __ATOMIC_RELAXED);
 }
 
 void stp_profile_attach(struct stp_profile *profile,

@@ -145,12 +145,10 @@ static enum stp_status comparison_print_table(const struct comparison *c,
     return stp_table_end(&t, fp, err);
 }
 
-/* Says how long runs take before they communicate, of those where that is
- * known. */
+/* Says how long runs take before they communicate, where that is known. */
 static void comparison_print_start(const struct comparison *c, FILE *fp)
 {
-    double start_s = 0, wall_s = 0;
-    size_t n = 0;
+    double start_s = 0, wall_s = 0, n = 0;
 
     for (size_t i = 0; i < c->runs->n; i++)
         if (c->runs->runs[i].start_s > 0) {
@@ -158,13 +156,12 @@ static void comparison_print_start(const struct comparison *c, FILE *fp)
             wall_s += c->runs->runs[i].wall_s;
             n++;
         }
-    if (start_s < TOLD_START_S * (double)n || n == 0)
-        return;
-    fprintf(fp,
-            "A run takes %.3g s, of which %.3g pass before its first "
-            "communicator (imports and the like)%s.\n",
-            wall_s / (double)n, start_s / (double)n,
-            c->measure == STP_JOB_WALL ? ", in which no arm differs" : "");
+    if (n > 0 && start_s / n >= TOLD_START_S)
+        fprintf(fp,
+                "A run takes %.3g s, of which %.3g pass before its first "
+                "communicator (imports and the like)%s.\n",
+                wall_s / n, start_s / n,
+                c->measure == STP_JOB_WALL ? ", in which no arm differs" : "");
 }
 
 enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,

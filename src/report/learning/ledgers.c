@@ -140,6 +140,19 @@ static bool ledgers_sum_up(const struct stp_ledgers *ledgers,
     return true;
 }
 
+/* Whether an earlier one is of the same process; or says the same of itself. */
+static bool ledgers_repeat(const struct stp_ledgers *l, size_t i,
+                           bool of_process)
+{
+    const struct stp_ledger *a = &l->all[i], *b = l->all;
+
+    while (b < a && (of_process ? b->pid != a->pid
+                                : strcmp(b->what, a->what) != 0 ||
+                                      b->is_aside != a->is_aside))
+        b++;
+    return b < a;
+}
+
 static void ledgers_print_state(const struct stp_ledgers *ledgers, FILE *fp)
 {
     size_t n_processes = 0;
@@ -151,31 +164,21 @@ static void ledgers_print_state(const struct stp_ledgers *ledgers, FILE *fp)
                 "NCCL_TUNER_PLUGIN. NCCL_DEBUG=INFO says more.\n");
         return;
     }
-    for (size_t i = 0; i < ledgers->n; i++) {
-        bool is_seen = false;
-
-        for (size_t k = 0; k < i; k++)
-            is_seen |= ledgers->all[k].pid == ledgers->all[i].pid;
-        n_processes += !is_seen;
-    }
+    for (size_t i = 0; i < ledgers->n; i++)
+        n_processes += !ledgers_repeat(ledgers, i, true);
     fprintf(fp, "The plugin served %zu communicator%s in %zu process%s.\n",
             ledgers->n, ledgers->n == 1 ? "" : "s", n_processes,
             n_processes == 1 ? "" : "es");
-    for (size_t i = 0; i < ledgers->n; i++) {
-        const struct stp_ledger *ledger = &ledgers->all[i];
-        bool is_repeated = false; /* an earlier one says the same of itself */
-
-        for (size_t k = 0; k < i; k++)
-            is_repeated |= strcmp(ledgers->all[k].what, ledger->what) == 0 &&
-                           ledgers->all[k].is_aside == ledger->is_aside;
-        if (!is_repeated)
+    for (size_t i = 0; i < ledgers->n; i++)
+        if (!ledgers_repeat(ledgers, i, false))
             fprintf(fp, "%s%s\n",
-                    ledger->is_aside ? "Stepped aside, NCCL tuned alone: "
-                                     : "Plugin: ",
-                    ledger->what);
-    }
+                    ledgers->all[i].is_aside
+                        ? "Stepped aside, NCCL tuned alone: "
+                        : "Plugin: ",
+                    ledgers->all[i].what);
 }
 
+/* An entry of an unknown collective, algorithm or protocol is left out. */
 static void ledgers_put(const struct ledgers_sum *sum, const char *policy,
                         struct stp_table *t)
 {
@@ -184,6 +187,9 @@ static void ledgers_put(const struct ledgers_sum *sum, const char *policy,
     bool has_line = !is_own && e->line != 0; /* or else learning chose it */
     const char *file = policy != NULL ? stp_base_name(policy) : "line";
 
+    if (e->coll < 0 || e->coll >= NCCL_NUM_TUNED_FUNCS ||
+        e->algo >= NCCL_NUM_ALGORITHMS || e->proto >= NCCL_NUM_PROTOCOLS)
+        return;
     stp_table_row(t);
     stp_table_count(t, "nRanks", "ranks", sum->n_ranks);
     stp_table_word(t, "collective", "<collective", stp_coll_name(e->coll));
@@ -205,21 +211,6 @@ static void ledgers_put(const struct ledgers_sum *sum, const char *policy,
         stp_table_text(t, "<by", "%s:%u", file, (unsigned)e->line);
     else
         stp_table_word(t, NULL, "<by", is_own ? NULL : "learning");
-}
-
-/* An entry of an unknown collective, algorithm or protocol is left out. */
-static bool ledgers_is_known(const struct stp_ledger_entry *e)
-{
-    return e->coll >= 0 && e->coll < NCCL_NUM_TUNED_FUNCS &&
-           e->algo < NCCL_NUM_ALGORITHMS && e->proto < NCCL_NUM_PROTOCOLS;
-}
-
-static void ledgers_put_all(const struct ledgers_sums *sums, const char *policy,
-                            struct stp_table *t)
-{
-    for (size_t i = 0; i < sums->n; i++)
-        if (ledgers_is_known(&sums->all[i].entry))
-            ledgers_put(&sums->all[i], policy, t);
 }
 
 enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
@@ -258,7 +249,8 @@ enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
         stp_table_word(&t, "what", NULL, ledger->what);
     }
     stp_table_rows(&t, "decisions");
-    ledgers_put_all(&sums, policy, &t);
+    for (size_t i = 0; i < sums.n; i++)
+        ledgers_put(&sums.all[i], policy, &t);
     free(sums.all);
     if (is_json) {
         stp_json_number(t.root, "calls_not_listed", (double)n_lost);
@@ -340,7 +332,8 @@ enum stp_status stp_print_ledgers_metrics(const struct stp_ledgers *ledgers,
             "steptune_communicators{state=\"stepped_aside\"} %zu\n",
             ledgers->n - n_aside, n_aside);
     stp_table_rows(&t, "decisions");
-    ledgers_put_all(&sums, NULL, &t);
+    for (size_t i = 0; i < sums.n; i++)
+        ledgers_put(&sums.all[i], NULL, &t);
     free(sums.all);
     metrics_put(t.list, "decisions_total counter", "calls", fp);
     if (staged != NULL) {
