@@ -25,7 +25,7 @@
 
 enum {
     MAX_WATCHED = 64 << 10, /* bytes of a journal, for its plan */
-    TOLD_START_MS = 2000,   /* before the first communicator, that are said */
+    TOLD_START_MS = 5000,   /* before the first communicator, that are said */
 };
 
 /* While the job runs, and of it. */
@@ -196,8 +196,9 @@ static bool job_goes_on(void *user)
     if (!(run->job->until > 0))
         return true;
     if (job_load(run, run->journal_from, &now, NULL) != STP_OK)
-        return true; /* a line is being written */
-    run->is_settled = stp_bounds_of_all(&now) <= run->job->until &&
+        return true;               /* a line is being written */
+    run->is_settled = now.n > 0 && /* or it has not communicated yet */
+                      stp_bounds_of_all(&now) <= run->job->until &&
                       stp_bounds_are_confirmed(&now);
     stp_learning_free(&now);
     return !run->is_settled;
