@@ -241,7 +241,7 @@ static int contract_run(const struct replay_options *o)
                                            .only = o->check,
                                            .time_limit_s = o->time_limit_s,
                                            .tell = contract_tell,
-                                           .tell_s = 5};
+                                           .tell_s = 9};
     struct stp_contract contract;
     struct stp_error err;
     enum stp_status status;
