@@ -456,6 +456,7 @@ const struct SayCase {
     {"STEPTUNE_STAGE_WAIT=600001", "expected a number from 1 to 600000"},
     {"STEPTUNE_STAGE_WAIT=5s",
      "STEPTUNE_STAGE_WAIT is '5s', expected a number"},
+    {"STEPTUNE_STAGE_REPORT=/nowhere", "warning: cannot write /nowhere/"},
     {"STEPTUNE_STAGE_MEMORY=-1", "STEPTUNE_STAGE_MEMORY is '-1', expected a "
                                  "number from 1 to 1048576; it is 1024"},
 };
@@ -537,8 +538,10 @@ TEST_F(StageJobs, ReportEachKindOfCall)
         reduce(limited, 1536);
         api.ncclCommRevoke(ended, 0);
         reduce(ended, 1536);
-        for (ncclComm_t one : {comm, limited, ended})
-            EXPECT_EQ(api.ncclCommDestroy(one), ncclSuccess);
+        EXPECT_TRUE(fake::Synchronize(stream));
+        EXPECT_EQ(api.ncclCommDestroy(comm), ncclSuccess);
+        EXPECT_EQ(api.ncclCommDestroy(limited), ncclSuccess);
+        EXPECT_EQ(api.ncclCommAbort(ended), ncclSuccess);
     });
     for (int r = 0; r < 2; r++) {
         const std::string name = std::to_string(getpid()) + ".csv";

@@ -69,6 +69,7 @@ struct Gpu {
     std::list<Stream> streams;
     std::list<Graph> graphs;
     uint64_t n_captures = 0;
+    int n_created = 0; // streams of cuStreamCreate()
     std::map<std::pair<int, int>, Stream *> default_streams;
 };
 
@@ -78,6 +79,7 @@ Gpu &gpu = *new Gpu;
 
 thread_local int context = 0; // of a rank: its number and 1
 thread_local bool is_locked = false;
+thread_local std::vector<int> pushed; // contexts
 thread_local uint64_t n_driver_calls = 0;
 
 struct Locked {
@@ -229,6 +231,9 @@ std::string EndJob()
     Locked lock;
 
     gpu.n_jobs++; // threads that still wait for it give up
+    if (gpu.n_created != 0)
+        Fault("a stream is left");
+    gpu.n_created = 0;
     gpu.default_streams.clear();
     gpu.streams.clear();
     gpu.graphs.clear();
@@ -250,6 +255,8 @@ void LeaveThread(const std::vector<int> &dead)
 {
     Locked lock;
 
+    if (!pushed.empty())
+        Fault("a context is pushed and not popped");
     gpu.n_threads--;
     gpu.dead.insert(dead.begin(), dead.end());
     Changed();
@@ -659,8 +666,6 @@ EXPORTED int cuCtxGetCurrent(void **current)
     return kOk;
 }
 
-static thread_local std::vector<int> pushed;
-
 EXPORTED int cuCtxPushCurrent_v2(void *current)
 {
     n_driver_calls++;
@@ -680,6 +685,9 @@ EXPORTED int cuCtxPopCurrent_v2(void **current)
 
 EXPORTED int cuStreamCreate(cudaStream_t *stream, unsigned)
 {
+    Locked lock;
+
+    gpu.n_created++;
     *stream = NewStream();
     return kOk;
 }
@@ -688,6 +696,7 @@ EXPORTED int cuStreamDestroy_v2(cudaStream_t stream)
 {
     Locked lock;
 
+    gpu.n_created--;
     if (StreamOf(stream)->work.empty())
         gpu.streams.remove_if([&](const Stream &s) {
             return &s == reinterpret_cast<Stream *>(stream);

@@ -14,7 +14,7 @@ namespace fake
 void FailNext(int n_allocations, int n_splits);
 
 // How often ncclCommFinalize(), Revoke, Suspend, Destroy or Abort was called,
-// by its name's end: "finalize".
+// by its name's end, "finalize", and "abort with windows" of those with any.
 uint64_t CountCalls(const std::string &call);
 
 } // namespace fake
