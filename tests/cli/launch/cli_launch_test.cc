@@ -122,6 +122,24 @@ TEST_F(CliLaunch, ARankOfATunedJobFollowsThatOfRankZero)
         unsetenv(name);
     EXPECT_EQ(3, Wait(StartTo("1", "tune -o p.conf -- sh job.sh")));
     EXPECT_EQ("1 null\n", Read("out1")); // another host's
+    for (const char *name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"})
+        unsetenv(name);
+
+    // srun -N2 -n4
+    const struct {
+        const char *rank, *local_rank, *prints;
+    } tasks[] = {{"0", "0", "1 learned.conf p.conf.journal.csv ledger\n"},
+                 {"1", "1", "1 null p.conf.journal.csv\n"},
+                 {"2", "0", "1 null\n"},
+                 {"3", "1", "1 null\n"}};
+    Set("SLURM_STEP_NUM_TASKS", "4");
+    for (const auto &task : tasks) {
+        Set("SLURM_PROCID", task.rank);
+        Set("SLURM_LOCALID", task.local_rank);
+        EXPECT_EQ(task.rank[0] == '0' ? 1 : 3,
+                  Wait(StartTo("1", "tune -o p.conf -- sh job.sh")));
+        EXPECT_EQ(task.prints, Read("out1")) << task.rank;
+    }
 }
 
 TEST_F(CliLaunch, ANodeOfATunedJobFollowsTheFirst)
