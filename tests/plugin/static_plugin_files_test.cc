@@ -34,24 +34,6 @@ class StaticPluginFiles : public OnAllRanks
         unsetenv("STEPTUNE_LEDGER");
         OnAllRanks::TearDown();
     }
-
-    std::string Fifo()
-    {
-        const std::string path = (dir_ / "fifo").string();
-        EXPECT_EQ(0, mkfifo(path.c_str(), 0600));
-        return path;
-    }
-
-    static void Play(const Ranks &ranks)
-    {
-        ASSERT_NE(nullptr, ranks);
-        for (uint64_t seed = 0; seed < 4; seed++) {
-            RandomScript random(seed, 8);
-            ASSERT_EQ(ncclSuccess,
-                      mock_ranks_play(ranks.get(), &random.script, seed))
-                << mock_last_error();
-        }
-    }
 };
 
 struct Held {
@@ -75,7 +57,7 @@ TEST_F(StaticPluginFiles, AFifoHoldsNoRank)
             for (mock_layout layout : {MOCK_PROCESSES, MOCK_ONE_THREAD}) {
                 Nccl nccl = Start(nccl_version);
                 warnings_.clear();
-                Play(JoinAll(nccl, nullptr, layout));
+                Play(8, JoinAll(nccl, nullptr, layout));
             }
             ASSERT_EQ(4u, warnings_.size()); // one a rank
             EXPECT_THAT(warnings_[0], HasSubstr("it is a FIFO"));
@@ -89,7 +71,7 @@ TEST_F(StaticPluginFiles, AFifoOnOneRankMakesTheOthersStepAsideToo)
     for (const char *nccl_version : {"2.28", "2.30"})
         for (mock_layout layout : {MOCK_PROCESSES, MOCK_ONE_THREAD}) {
             Nccl nccl = Start(nccl_version);
-            Play(JoinAll(nccl, OddFileOnRank2, layout));
+            Play(8, JoinAll(nccl, OddFileOnRank2, layout));
         }
 }
 

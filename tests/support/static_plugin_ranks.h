@@ -1,6 +1,8 @@
 // The static plugin on all ranks of a communicator: what its tests share.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <random>
 
 #include "support/layouts.h"
@@ -57,6 +59,24 @@ class OnAllRanks : public StaticPlugin
                                                  &options, &ranks))
             << mock_last_error();
         return Ranks(ranks);
+    }
+
+    static void Play(size_t n_steps, const Ranks &ranks)
+    {
+        ASSERT_NE(nullptr, ranks);
+        for (uint64_t seed = 0; seed < 4; seed++) {
+            RandomScript random(seed, n_steps);
+            ASSERT_EQ(ncclSuccess,
+                      mock_ranks_play(ranks.get(), &random.script, seed))
+                << mock_last_error();
+        }
+    }
+
+    std::string Fifo() const
+    {
+        const std::string path = (dir_ / "fifo").string();
+        EXPECT_EQ(0, mkfifo(path.c_str(), 0600));
+        return path;
     }
 
     const char *agree_ = "compare"; // STEPTUNE_AGREE of JoinAll()

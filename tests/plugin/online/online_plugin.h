@@ -2,6 +2,9 @@
 // profiler in one.
 #pragma once
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <fstream>
 
 #include "support/job/mock_job.h"
@@ -45,6 +48,21 @@ inline std::vector<std::string> LinesOf(const fs::path &path)
 
 // Thinks on the launch path unless a test says otherwise, and leaves its files
 // in the test's folder.
+// The status of a child of this process that does 'what' and exits as
+// programs do, with what is registered for that.
+template <typename What> int StatusOfChild(What what)
+{
+    int status = -1;
+    fflush(nullptr);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        what();
+        exit(testing::Test::HasFailure() ? 1 : 0);
+    }
+    waitpid(pid, &status, 0);
+    return status;
+}
+
 class OnlinePlugin : public OnAllRanks
 {
   protected:
@@ -79,6 +97,49 @@ class OnlinePlugin : public OnAllRanks
         Set("STEPTUNE_STRATEGY", "epsilon");
         Set("STEPTUNE_OBJECTIVE", "file");
         Set("NCCL_TUNER_EPS", "1");
+    }
+
+    void UseTwoRanks()
+    {
+        machine_ = Resized(machine_, 2);
+    }
+
+    std::vector<Comm> JoinBoth(const Nccl &nccl, uint64_t id = 1)
+    {
+        std::vector<Comm> comms;
+        comms.push_back(Join(nccl, id));
+        comms.push_back(Join(nccl, id));
+        return comms;
+    }
+
+    std::string Rewards() const
+    {
+        return (dir_ / "rewards.log").string();
+    }
+
+    // Learns from a file of rewards.
+    void UseRewards()
+    {
+        UseTwoRanks();
+        ForceExploration();
+        Set("NCCL_TUNER_REWARD_FILE", Rewards());
+        Set("STEPTUNE_JOURNAL", Journal());
+        std::ofstream file(Rewards());
+        fs::remove(Journal());
+    }
+
+    // Rewards of every arm of one message, so that there is something to save.
+    void LearnByFile(const std::vector<Comm> &comms, int n_calls = 400)
+    {
+        ASSERT_EQ(2u, comms.size());
+        for (int i = 0; i < n_calls; i++) {
+            mock_outcome out{};
+            for (const Comm &comm : comms)
+                out = Run(comm, ncclFuncAllReduce, 1 << 20);
+            std::ofstream(Rewards(), std::ios::app)
+                << "allreduce,1048576,1,2,"
+                << (out.algo == NCCL_ALGO_TREE ? 1 : 2) << "\n";
+        }
     }
 
     std::string Learned() const

@@ -6,7 +6,6 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <thread>
@@ -30,65 +29,6 @@ using testing::Not;
 class OnlineFiles : public OnlinePlugin
 {
   protected:
-    void UseTwoRanks()
-    {
-        machine_ = Resized(machine_, 2);
-    }
-
-    std::vector<Comm> JoinBoth(const Nccl &nccl, uint64_t id = 1)
-    {
-        std::vector<Comm> comms;
-        comms.push_back(Join(nccl, id));
-        comms.push_back(Join(nccl, id));
-        return comms;
-    }
-
-    std::string Rewards() const
-    {
-        return (dir_ / "rewards.log").string();
-    }
-
-    // Learns from a file of rewards.
-    void UseRewards()
-    {
-        UseTwoRanks();
-        ForceExploration();
-        Set("NCCL_TUNER_REWARD_FILE", Rewards());
-        Set("STEPTUNE_JOURNAL", Journal());
-        std::ofstream file(Rewards());
-    }
-
-    void Learn(const std::vector<Comm> &comms, int n_calls = 400)
-    {
-        ASSERT_EQ(2u, comms.size());
-        for (int i = 0; i < n_calls; i++) {
-            mock_outcome out{};
-            for (const Comm &comm : comms)
-                out = Run(comm, ncclFuncAllReduce, 1 << 20);
-            std::ofstream(Rewards(), std::ios::app)
-                << "allreduce,1048576,1,2,"
-                << (out.algo == NCCL_ALGO_TREE ? "1.5" : "2.5") << "\n";
-        }
-    }
-
-    std::string Fifo()
-    {
-        const std::string path = (dir_ / "fifo").string();
-        EXPECT_EQ(0, mkfifo(path.c_str(), 0600));
-        return path;
-    }
-
-    static void Play(const Ranks &ranks)
-    {
-        ASSERT_NE(nullptr, ranks);
-        for (uint64_t seed = 0; seed < 4; seed++) {
-            RandomScript random(seed, 20);
-            ASSERT_EQ(ncclSuccess,
-                      mock_ranks_play(ranks.get(), &random.script, seed))
-                << mock_last_error();
-        }
-    }
-
     bool IsInSharedMemory() const
     {
         char ours[64];
@@ -100,20 +40,6 @@ class OnlineFiles : public OnlinePlugin
         return found;
     }
 };
-
-// The status of a child of this process that does 'body' and exits.
-template <typename Body> int StatusOfChild(Body body)
-{
-    int status = -1;
-    fflush(nullptr);
-    const pid_t pid = fork();
-    if (pid == 0) {
-        body();
-        exit(testing::Test::HasFailure() ? 1 : 0);
-    }
-    waitpid(pid, &status, 0);
-    return status;
-}
 
 std::ptrdiff_t Entries(const char *folder)
 {
@@ -138,7 +64,7 @@ TEST_F(OnlineFiles, AFifoHoldsNoRank)
                 Set("STEPTUNE_INLINE", is_inline);
                 Set(variable, fifo);
                 Nccl nccl = StartOnline(nccl_version);
-                Play(JoinAll(nccl, nullptr, MOCK_PROCESSES));
+                Play(20, JoinAll(nccl, nullptr, MOCK_PROCESSES));
                 Forget();
                 unsetenv("NCCL_TUNER_CONFIG_FILE");
                 Set("STEPTUNE_LEARNED", Learned());
@@ -164,7 +90,7 @@ TEST_F(OnlineFiles, AFifoIsOneWarningAndLearningGoesOn)
         warnings_.clear();
         {
             Nccl nccl = StartOnline();
-            Learn(JoinBoth(nccl));
+            LearnByFile(JoinBoth(nccl));
         }
         EXPECT_EQ(1u, Count(infos_, "settled after"));
         EXPECT_THAT(warnings_, ElementsAre(HasSubstr(why)));
@@ -184,7 +110,7 @@ TEST_F(OnlineFiles, ALockThatAnotherProcessKeepsHoldsNobody)
         warnings_.clear();
         {
             Nccl nccl = StartOnline();
-            Learn(JoinBoth(nccl));
+            LearnByFile(JoinBoth(nccl));
         }
         EXPECT_EQ(n_open, Entries("/proc/self/fd"));
         close(keeper);
@@ -217,14 +143,14 @@ TEST_F(OnlineFiles, NumbersHaveAPointInAnyLocale)
         std::vector<Comm> comms = JoinBoth(nccl);
         ASSERT_THAT(warnings_, IsEmpty()); // the setting is taken
         do {
-            Learn(comms, 100);
+            LearnByFile(comms, 100);
         } while (Count(LinesOf(Journal()), ",settled,") == 0);
         comms.clear();
         EXPECT_THAT(warnings_, IsEmpty());
         for (const std::string &line : LinesOf(Journal()))
             EXPECT_EQ(16, std::count(line.begin(), line.end(), ',')) << line;
         EXPECT_THAT(LinesOf(Journal()),
-                    Contains(HasSubstr(",1.5,"))); // a reward
+                    Contains(HasSubstr(",1,"))); // a reward
         EXPECT_THAT(LinesOf(Learned()),
                     Contains(MatchesRegex("# 1[.][0-9]*x .*calls")));
         EXPECT_THAT(infos_, Contains(AllOf(HasSubstr("settled after"),
@@ -390,7 +316,7 @@ TEST_F(OnlineThread, CommunicatorsComeAndGoInManyThreads)
                                                      &options, &ranks));
             all.emplace_back(ranks);
         }
-        Play(all[round % 3]);
+        Play(20, all[round % 3]);
         std::rotate(all.begin(), all.begin() + round % 3, all.end());
     }
     EXPECT_EQ(0, Threads());

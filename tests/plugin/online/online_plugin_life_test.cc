@@ -2,7 +2,6 @@
 // learning, leaves behind and writes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <random>
@@ -23,43 +22,11 @@ using testing::Not;
 class OnlineLife : public OnlinePlugin
 {
   protected:
-    std::vector<Comm> JoinBoth(const Nccl &nccl, uint64_t id = 1)
-    {
-        std::vector<Comm> comms;
-        comms.push_back(Join(nccl, id));
-        comms.push_back(Join(nccl, id));
-        return comms;
-    }
-
-    void UseTwoRanks()
-    {
-        machine_ = Resized(machine_, 2);
-    }
-
-    // Rewards of every arm of one message, so that there is something to save.
-    void LearnByFile(const std::vector<Comm> &comms, int n_calls = 400)
-    {
-        ASSERT_EQ(2u, comms.size());
-        for (int i = 0; i < n_calls; i++) {
-            mock_outcome out{};
-            for (const Comm &comm : comms)
-                out = Run(comm, ncclFuncAllReduce, 1 << 20);
-            std::ofstream(Rewards(), std::ios::app)
-                << "allreduce,1048576,1," << comms.size() << ","
-                << (out.algo == NCCL_ALGO_TREE ? 1 : 2) << "\n";
-        }
-    }
-
     // Until there is something, however long its thread takes.
     void LearnByThread(const std::vector<Comm> &comms)
     {
         while (Count(LinesOf(Journal()), ",settled,") == 0)
             LearnByFile(comms, 8);
-    }
-
-    std::string Rewards() const
-    {
-        return (dir_ / "rewards.log").string();
     }
 
     // Calls with rewards that begin with 'message': whether any taught.
@@ -75,16 +42,6 @@ class OnlineLife : public OnlinePlugin
                 << message << 1 + i % 3 << "\n";
         }
         return Count(LinesOf(Journal()), ",reward,") > 0;
-    }
-
-    void UseRewards()
-    {
-        UseTwoRanks();
-        ForceExploration();
-        Set("NCCL_TUNER_REWARD_FILE", Rewards());
-        Set("STEPTUNE_JOURNAL", Journal());
-        std::ofstream file(Rewards());
-        fs::remove(Journal());
     }
 };
 
@@ -442,21 +399,6 @@ TEST_F(OnlineLife, AFolderThatCannotBeWrittenIsOneWarning)
     EXPECT_THAT(warnings_,
                 ElementsAre(AllOf(HasSubstr("what was learned is not saved"),
                                   HasSubstr("gone/learned.conf"))));
-}
-
-// The status of a child of this process that does 'what' and exits as
-// programs do, with what is registered for that.
-template <typename What> int StatusOfChild(What what)
-{
-    int status = -1;
-    fflush(nullptr);
-    pid_t pid = fork();
-    if (pid == 0) {
-        what();
-        exit(testing::Test::HasFailure() ? 1 : 0);
-    }
-    waitpid(pid, &status, 0);
-    return status;
 }
 
 // Objects that such a job still holds when it ends.
