@@ -230,14 +230,13 @@ enum stp_status stp_compare(const struct stp_dataset *data,
 
         end = compare_find_end(&s, i, s.n, compare_order_points);
         if (m->arm.kind != STP_ARM_AUTO)
-            status = stp_fail(
-                err, STP_ERR_SYNTAX,
-                "%s%s%s of %" PRIu64
-                " bytes%s has no row of NCCL's own choice (auto) to compare "
-                "with",
-                is_alone ? "" : stp_mode_name(m->work.mode),
-                is_alone ? "" : " of ", stp_coll_name(m->coll), m->n_bytes,
-                m->in_place ? " in place" : "");
+            status =
+                stp_fail(err, STP_ERR_SYNTAX,
+                         "%s%s%s of %" PRIu64
+                         " bytes%s has no row of the arm auto to compare with",
+                         is_alone ? "" : stp_mode_name(m->work.mode),
+                         is_alone ? "" : " of ", stp_coll_name(m->coll),
+                         m->n_bytes, m->in_place ? " in place" : "");
         else
             compare_point(&s, i, end, &out, p, &out.arms[n_arms]);
         n_arms += p->n_arms;

@@ -169,12 +169,11 @@ static enum stp_status iterations_sum_setting(struct summing *s,
     double *times = s->out.pairs;
 
     if (e->m->arm.kind != STP_ARM_AUTO)
-        return stp_fail(
-            err, STP_ERR_SYNTAX,
-            "%s of %s of %" PRIu64
-            " bytes has no row of NCCL's own choice (auto) to compare with",
-            stp_mode_name(e->m->work.mode), stp_coll_name(e->m->coll),
-            e->m->n_bytes);
+        return stp_fail(err, STP_ERR_SYNTAX,
+                        "%s of %s of %" PRIu64
+                        " bytes has no row of the arm auto to compare with",
+                        stp_mode_name(e->m->work.mode),
+                        stp_coll_name(e->m->coll), e->m->n_bytes);
     n_auto = iterations_count_equal(e, n, iterations_order_arms);
     setting->like = *e->m;
     setting->arms = &s->out.arms[s->n_arms];

@@ -126,7 +126,8 @@ bool stp_next_wrong(const struct stp_dataset *data, struct stp_wrong *wrong)
             continue;
         order = next.like == NULL ? -1 : wrong_order_arms(m, next.like);
         if (order < 0)
-            next = (struct stp_wrong){m, 0, 0, {m->n_bytes, m->n_bytes}};
+            next = (struct stp_wrong){
+                m, data->tuner, 0, 0, {m->n_bytes, m->n_bytes}};
         if (order > 0)
             continue;
         next.n_results++;

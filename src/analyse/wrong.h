@@ -33,6 +33,7 @@ void stp_take_wrong(const struct stp_dataset *data, struct stp_measurement *m);
 /* One arm of one collective on one kind of communicator. */
 struct stp_wrong {
     const struct stp_measurement *like; /* collective, communicator and arm */
+    const char *tuner;                  /* of the data, which AUTO asks */
     size_t n_results;                   /* with wrong elements */
     int64_t most;                       /* wrong elements of one of them */
     struct stp_range bytes;             /* the sizes lie within */

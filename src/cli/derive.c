@@ -149,9 +149,9 @@ static const struct stp_command_line derive_line = {
     .doc =
         "Makes a policy out of measurements of `steptune sweep` or `steptune "
         "iterate`, or of nccl-tests' text, a file a run of one arm; several "
-        "files are pooled. An arm gets a rule where it beats NCCL's own choice "
-        "beyond doubt; of iterations, where in addition no workload shows it "
-        "slower.",
+        "files are pooled. An arm gets a rule where it beats AUTO beyond "
+        "doubt; "
+        "of iterations, where in addition no workload shows it slower.",
 };
 
 static const char ours[] = "measurements of Steptune";
@@ -234,7 +234,7 @@ static enum stp_status derive_print(const struct derive_options *o,
                          stp_paragraph_begin(&paragraph, stdout));
     stp_paragraph_end(&paragraph);
     if (origin->same_bits)
-        stp_print_paragraph(stp_same_bits_text(origin->data), stdout);
+        stp_print_paragraph(STP_SAME_BITS_TEXT(origin->data), stdout);
     if (derived->n_rules == 0) {
         fputs("No rule: ", stdout);
         stp_no_rule_write(origin, stdout);

@@ -433,7 +433,7 @@ static void explain_print_title(const struct explain *e)
         printf("NCCL %s", e->nccl);
     printf(" on %s, one collective at a time, of plain buffers%s\n\n",
            stp_machine_name(e->machine),
-           same ? "; the policy keeps the bits of NCCL's own choice" : "");
+           same ? "; the policy keeps the bits of AUTO" : "");
 }
 
 /* Says which variables that are set mock NCCL does not play. */

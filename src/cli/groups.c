@@ -171,14 +171,14 @@ static const char *const same_bits[] = {"same", NULL};
 
 const struct stp_option stp_derive_table[] = {
     {"min-gain", 0, "SHARE", stp_option_share, AT(min_gain), .value = "2%",
-     .help = "Least gain over NCCL's own choice, with 95 percent confidence, "
+     .help = "Least gain over AUTO, with 95 percent confidence, "
              "that is worth a rule"},
     {"portable", 0, NULL, stp_option_flag, AT(portable),
      .help = "Write only the columns that NVIDIA's example tuner reads: no "
              "gpu"},
     {"bits", 0, "same", stp_option_word, AT(bits), .words = same_bits,
      .min = STP_BITS_SAME,
-     .help = "Leave out arms that are not known to compute the bits of NCCL's "
-             "own choice; all-gathers and broadcasts only move them"},
+     .help = "Leave out arms that are not known to compute the bits of AUTO; "
+             "all-gathers and broadcasts only move them"},
     {0},
 };

@@ -57,12 +57,12 @@ static const char *const formats[] = {[STP_PLOT_PNG] = "png",
 
 static const struct stp_option iterate_table[] = {
     {"arms", 0, "LIST", stp_option_text, AT(arms),
-     .help = "Arms to compare with NCCL's own choice: "
-             "ALGORITHM/PROTOCOL/CHANNELS/chunk=BYTES or a part of it, all, "
-             "auto2 for NCCL's own choice once more; of what no tuner chooses "
-             "MEMORY/ctas=MIN-MAX/cga=SIZE or a part of it, MEMORY being reg, "
-             "sym, ce or stage, and memory for these and sym and stage with "
-             "ctas=16-64 and 32-64 (default: auto,auto2,simple,ll128)"},
+     .help = "Arms to compare with AUTO: ALGORITHM/PROTOCOL/CHANNELS/"
+             "chunk=BYTES or a part of it, all, auto2 for AUTO once more; of "
+             "what no tuner chooses MEMORY/ctas=MIN-MAX/cga=SIZE or a part of "
+             "it, MEMORY being reg, sym, ce or stage, and memory for these and "
+             "sym and stage with ctas=16-64 and 32-64 (default: "
+             "auto,auto2,simple,ll128)"},
     {"channels", 0, "LIST", stp_option_text, AT(channels),
      .needs.find_idle = stp_find_idle_channels,
      .help = "Also every such arm with each of these channel counts"},
@@ -139,8 +139,8 @@ static const struct stp_command_line iterate_line = {
             {0}},
     .check = iterate_check_options,
     .doc = "Times training iterations, compute and collectives, with every arm "
-           "in interleaved rounds, each paired with NCCL's own choice in the "
-           "same round.",
+           "in interleaved rounds, each paired with AUTO, NCCL's own choice "
+           "or that with the tuner that jobs have, in the same round.",
 };
 
 /* ---- one process ---- */

@@ -22,7 +22,7 @@ static const struct stp_command commands[] = {
     {"train", "train a model data-parallel, and time its communication",
      stp_cmd_train, BY_ALL},
     {"derive", "make a policy out of measurements", stp_cmd_derive, BY_ONE},
-    {"verify", "compare a policy with NCCL's own choice", stp_cmd_verify,
+    {"verify", "compare a policy with what jobs run without it", stp_cmd_verify,
      BY_ALL},
     {"explain", "print what NCCL or a tuner plugin chooses, size by size",
      stp_cmd_explain, BY_ONE},

@@ -27,8 +27,8 @@ static const struct stp_option report_table[] = {
     {"title", 0, "TEXT", stp_option_text, AT(title),
      .help = "Title of the page"},
     {"on", 0, "MACHINE", stp_option_text, AT(machine.on),
-     .help = "Recorded machine with which measurements of NCCL's own choice "
-             "alone are compared, or none (default: one of the same GPUs)"},
+     .help = "Recorded machine with which measurements of AUTO alone are "
+             "compared, or none (default: one of the same GPUs)"},
     {"json", 0, NULL, stp_option_flag, AT(machine.json),
      .help = "Print the figures of the summary as JSON"},
     {0},
@@ -48,9 +48,9 @@ static const struct stp_command_line report_line = {
         "STEM.iterations.csv, POLICY.overlap, POLICY.memory, POLICY.stage and "
         "STEM.overlap-verify.csv are found; "
         "a folder of `steptune tune` or `steptune iterate`; or files of "
-        "measurements. Of measurements of NCCL's own choice alone it says "
-        "which sizes fall out of line: with their neighbours, with a second "
-        "such file, or else with a recorded machine.\v"
+        "measurements. Of measurements of AUTO alone it says which sizes fall "
+        "out of line: with their neighbours, a second such file, or else a "
+        "recorded machine.\v"
         "Files of another run or of another policy are left out, or refused "
         "if they were named, and a sentence says so.  The page needs no "
         "network, and the same files give the same page.",
@@ -84,7 +84,7 @@ static enum stp_status report_find_machine(const struct stp_dataset *data,
     return STP_OK;
 }
 
-/* Times NCCL's own choice on the machine at the sizes of the data. */
+/* Times AUTO on the machine at the sizes of the data. */
 static enum stp_status report_play(const struct stp_dataset *data,
                                    const struct stp_machine_options *machine,
                                    struct stp_dataset *played,
@@ -127,7 +127,7 @@ static enum stp_status report_play(const struct stp_dataset *data,
     return status;
 }
 
-/* Says what of measurements of NCCL's own choice alone falls out of line. */
+/* Says what of measurements of AUTO alone falls out of line. */
 static enum stp_status report_normal(const struct report_options *o,
                                      const struct stp_dataset *data,
                                      struct stp_dataset *other,
@@ -157,7 +157,7 @@ static enum stp_status report_normal(const struct report_options *o,
     return status;
 }
 
-/* Whether one file, or two, have measurements of NCCL's own choice alone, which
+/* Whether one file, or two, have measurements of AUTO alone, which
  * are read then. */
 static bool report_is_normal(const struct report_options *o,
                              struct stp_dataset data[2])

@@ -87,7 +87,7 @@ static const char *sweep_find_unchecked(const struct stp_given *given)
 
 static const struct stp_option sweep_table[] = {
     {"arms", 0, "LIST", stp_option_text, AT(arms),
-     .help = "Arms to compare with NCCL's own choice: "
+     .help = "Arms to compare with AUTO: "
              "ALGORITHM/PROTOCOL/CHANNELS/chunk=BYTES or a part of it, all, "
              "auto; of what no tuner chooses MEMORY/ctas=MIN-MAX/cga=SIZE or "
              "a part of it, MEMORY being reg, sym, ce or stage, and memory for "
@@ -116,8 +116,8 @@ static const struct stp_option sweep_table[] = {
     {"place", 0, "out|in|both", stp_option_word, AT(arm_places),
      .words = places, .min = STP_OUT_OF_PLACE, .value = "out",
      .needs.recorded = "whose times are of results out of place",
-     .help = "Where the arms' results go; NCCL's own choice is measured in "
-             "both places on a real machine"},
+     .help = "Where the arms' results go; AUTO is measured in both "
+             "places on a real machine"},
     {"output", 0, "FILE", stp_option_text, AT(output), .path = STP_PATH_WRITE,
      .help = "Save every measurement, as the sweep goes on: JSON if FILE ends "
              "in .json, else CSV"},

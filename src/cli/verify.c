@@ -66,16 +66,16 @@ static const struct stp_command_line verify_line = {
     .reads = true,
     .check = verify_check_options,
     .doc = "Compares a policy (default: the one that the plugin takes in this "
-           "environment), loaded by the tuner plugin, with NCCL's own "
-           "choice: in interleaved rounds, at every size that is known or "
-           "asked for, halfway between those, and at both sides of every range "
-           "end; with --iterate by the time of training iterations. A policy "
-           "whose name ends with .memory or .stage says what to register or "
-           "to stage, and is compared with plain buffers: by its rules for "
-           "CUDA graphs with -G, else by those for launched collectives. Exit "
-           "status 1 if it is slower anywhere beyond noise (where times come "
-           "from NCCL's cost model in one round: slower by the model), or if "
-           "none of its rules decides anything there.",
+           "environment), loaded by the tuner plugin, with AUTO, NCCL's own "
+           "choice or that with the jobs' tuner: in interleaved rounds, at "
+           "every size known or asked for, halfway between those, and at both "
+           "sides of every range end; with --iterate by the time of training "
+           "iterations. A policy whose name ends with .memory or .stage says "
+           "what to register or to stage, and is compared with plain buffers: "
+           "by its rules for CUDA graphs with -G, else by those for launched "
+           "collectives. Exit status 1 if it is slower anywhere beyond noise "
+           "(where times come from NCCL's cost model in one round: slower by "
+           "the model), or if none of its rules decides anything there.",
 };
 
 /* A policy on a device. */

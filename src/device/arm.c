@@ -156,9 +156,9 @@ static enum stp_status arms_add(struct stp_arms *arms,
     return STP_OK;
 }
 
-const char *stp_auto_words(const char *tuner, char text[STP_AUTO_WORDS])
+const char *stp_auto_words(const char *tuner, char text[STP_AUTO_TEXT])
 {
-    snprintf(text, STP_AUTO_WORDS,
+    snprintf(text, STP_AUTO_TEXT,
              tuner[0] != '\0' ? "AUTO with %s's tuner" : "NCCL's own choice",
              tuner);
     return text;

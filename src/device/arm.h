@@ -96,10 +96,10 @@ bool stp_arm_from_name(const char *name, size_t len, struct stp_arm *arm_ret);
 enum stp_status stp_arms_parse(const char *list, struct stp_arms *arms_ret,
                                struct stp_error *err);
 
-/* Names AUTO in a sentence: "NCCL's own choice", or "AUTO with NAME's tuner"
- * if it asks the tuner of that name; "" if none.  Returns 'text'. */
-enum { STP_AUTO_WORDS = 72 };
-const char *stp_auto_words(const char *tuner, char text[STP_AUTO_WORDS]);
+/* AUTO in a sentence: "NCCL's own choice", or "AUTO with NAME's tuner". */
+#define STP_AUTO_WORDS(tuner) stp_auto_words(tuner, (char[STP_AUTO_TEXT]){0})
+enum { STP_AUTO_TEXT = 72 };
+const char *stp_auto_words(const char *tuner, char text[STP_AUTO_TEXT]);
 
 /* Adds the arm of NCCL alone where AUTO asks a tuner. */
 void stp_arms_add_nccl(struct stp_arms *arms, const char *tuner);

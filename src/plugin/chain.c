@@ -8,8 +8,6 @@
 #include "plugin/log.h"
 #include "plugin/settings.h"
 
-enum { MOST_CHANNELS = SCHAR_MAX }; /* NCCL keeps them in a byte */
-
 /* Tells a fault, once. */
 #define TELL(chain, format, ...)                                               \
     do {                                                                       \
@@ -62,27 +60,41 @@ static ncclResult_t chain_ask_v3(void *opaque, ncclFunc_t coll, size_t n_bytes,
 typedef float quad_t __attribute__((vector_size(16)));
 typedef int32_t quad_bits_t __attribute__((vector_size(16)));
 
-/* Whether NCCL can be given the table 'now' for its 'own'; also notes whether
- * it rules something out.  Four entries at a time, of which the last four may
- * overlap those before. */
-static bool chain_is_sound(struct stp_chain *chain, const float *own,
-                           const float *now, int n)
+/* Copies by fours, of which the last may overlap; memcpy() takes longer. */
+static void chain_copy(float *to, const float *from, int n)
 {
-    quad_bits_t wrong = {0}, minus = {0};
+    for (int i = 0; i < n; i += 4) {
+        const int at = i + 4 <= n ? i : n - 4;
+        quad_t times;
+
+        memcpy(&times, &from[at], sizeof(times));
+        memcpy(&to[at], &times, sizeof(times));
+    }
+}
+
+/* Whether NCCL can be given the table 'now' for its own; also notes whether it
+ * rules something out.  Mostly it is as NCCL's in what it rules out. */
+static bool chain_is_sound(struct stp_chain *chain, const float *now, int n)
+{
+    quad_bits_t differs = {0};
+    bool is_wrong = false;
 
     for (int i = 0; i < n; i += 4) {
         const int at = i + 4 <= n ? i : n - 4;
-        quad_t own_times, times;
+        quad_t own, times;
 
-        memcpy(&own_times, &own[at], sizeof(own_times));
+        memcpy(&own, &chain->own[at], sizeof(own));
         memcpy(&times, &now[at], sizeof(times));
-        wrong |= (times != times) | ((own_times < 0) & (times >= 0));
-        minus |= (own_times >= 0) & (times < 0);
+        differs |= (times != times) | ((own < 0) ^ (times < 0));
     }
-    chain->rules_out = (minus[0] | minus[1] | minus[2] | minus[3]) != 0;
-    if (chain->rules_out)
-        memcpy(chain->own, own, (size_t)n * sizeof(*own));
-    return (wrong[0] | wrong[1] | wrong[2] | wrong[3]) == 0;
+    chain->rules_out = false;
+    if ((differs[0] | differs[1] | differs[2] | differs[3]) == 0)
+        return true;
+    for (int i = 0; i < n; i++) {
+        is_wrong |= now[i] != now[i] || (chain->own[i] < 0 && now[i] >= 0);
+        chain->rules_out |= chain->own[i] >= 0 && now[i] < 0;
+    }
+    return !is_wrong;
 }
 
 /* Whether NCCL gets an answer as it is; tells the first that it cannot use, and
@@ -90,7 +102,7 @@ static bool chain_is_sound(struct stp_chain *chain, const float *own,
 static bool chain_passes(struct stp_chain *chain, ncclResult_t rc,
                          bool is_sound, int n_channels)
 {
-    const bool is_channels = n_channels >= 0 && n_channels <= MOST_CHANNELS;
+    const bool is_channels = (unsigned)n_channels <= SCHAR_MAX; /* a byte */
 
     if (rc != ncclSuccess)
         TELL(chain, "returns error %d, which NCCL sees as without Steptune",
@@ -107,26 +119,25 @@ ncclResult_t stp_chain_ask(struct stp_chain *chain, ncclFunc_t coll,
                            int n_algo, int n_proto, int reg_buff,
                            int *n_channels)
 {
-    const int n = n_algo * n_proto;
+    const int n = n_algo * n_proto, own_channels = *n_channels;
     const bool is_checked = n >= 4 && n <= STP_CHAIN_ENTRIES;
     float *table = is_checked ? chain->table + STP_CHAIN_MARGIN : cost;
-    const size_t size = (size_t)n * sizeof(*cost);
-    const int own_channels = *n_channels;
     ncclResult_t rc;
 
     if (chain->ask == NULL)
         return ncclSuccess;
-    if (is_checked)
-        memcpy(table, cost, size);
+    if (is_checked) {
+        chain_copy(chain->own, cost, n);
+        chain_copy(table, cost, n);
+    }
     rc = chain->ask(chain->lower.version >= 4 ? chain->context : chain, coll,
                     n_bytes, n_pipe_ops, (float **)table, n_algo, n_proto,
                     reg_buff, n_channels);
-    if (!chain_passes(chain, rc,
-                      !is_checked || chain_is_sound(chain, cost, table, n),
+    if (!chain_passes(chain, rc, !is_checked || chain_is_sound(chain, table, n),
                       *n_channels))
         *n_channels = own_channels;
     else if (is_checked)
-        memcpy(cost, table, size);
+        chain_copy(cost, table, n);
     return rc;
 }
 
@@ -261,9 +272,9 @@ ncclResult_t stp_chain_open(struct stp_chain *chain,
     any = chain->lower.symbol;
     if (any == NULL)
         return ncclSuccess;
-    rc = any->init == NULL || any->getCollInfo == NULL || any->destroy == NULL
-             ? ncclInvalidUsage
-             : chain_init(chain, init);
+    rc = any->init != NULL ? chain_init(chain, init) : ncclInvalidUsage;
+    if (rc == ncclSuccess && (any->getCollInfo == NULL || any->destroy == NULL))
+        rc = ncclInvalidUsage; /* which its init may have set */
     chain->identity = stp_hash(chain->lower.identity, rc);
     if (rc != ncclSuccess) {
         TELL(chain, "cannot be asked first: its init returns error %d",
@@ -281,11 +292,6 @@ ncclResult_t stp_chain_open(struct stp_chain *chain,
             stp_lower_name(&chain->lower), chain->lower.version,
             chain->lower.path, chain->lower.found_by);
     return ncclSuccess;
-}
-
-void stp_chain_leave_out(struct stp_chain *chain)
-{
-    chain->ask = NULL;
 }
 
 ncclResult_t stp_chain_close(struct stp_chain *chain)

@@ -63,19 +63,18 @@ struct stp_chain_init {
 /* All zero: there is none. */
 struct stp_chain {
     struct stp_lower lower;
-    ncclTunerGetCollInfo_v4_t *ask; /* NULL: it is not asked */
+    ncclTunerGetCollInfo_v4_t *ask; /* NULL, also later: it is left out */
     void *context;
     ncclDebugLogger_t log;
     bool is_open;      /* and to be closed */
     bool has_told;     /* a fault of it */
     bool rules_out;    /* entries of the last table that NCCL had not */
     uint64_t identity; /* what ranks must have alike; 0: there is none */
-    float own[STP_CHAIN_ENTRIES]; /* NCCL's table, if rules_out */
+    float own[STP_CHAIN_ENTRIES];                          /* NCCL's table */
     float table[STP_CHAIN_ENTRIES + 2 * STP_CHAIN_MARGIN]; /* that it gets */
 };
 
-/* Whether there is one, for a rank without memory to ask it: NCCL has to fail
- * there, since the other ranks ask it. */
+/* Whether there is one: a rank without memory to ask it has to fail. */
 bool stp_chain_exists(const struct stp_chain_init *init);
 
 /* Finds the tuner as the environment says, and calls its init.  Returns that
@@ -83,9 +82,6 @@ bool stp_chain_exists(const struct stp_chain_init *init);
  * ranks are compared. */
 ncclResult_t stp_chain_open(struct stp_chain *chain,
                             const struct stp_chain_init *init);
-
-/* Leaves it out for the rest of the communicator. */
-void stp_chain_leave_out(struct stp_chain *chain);
 
 /* Asks it, as NCCL of versions 3 and later would; 'cost' has n_algo x n_proto
  * entries.  Its error, or ncclSuccess. */

@@ -44,13 +44,11 @@ static bool lower_is_word(const char *name)
 /* Opens a NAME as NCCL does. */
 static void *lower_open(const char *prefix, const char *name, int mode)
 {
-    const bool is_program =
-        strncasecmp(name, "STATIC_PLUGIN", strlen(name)) == 0;
+    void *library = dlopen(
+        strncasecmp(name, "STATIC_PLUGIN", strlen(name)) == 0 ? NULL : name,
+        mode | RTLD_LOCAL);
     char file[NAME_SIZE];
-    void *library;
 
-    snprintf(file, sizeof(file), "%s", name);
-    library = dlopen(is_program ? NULL : file, mode | RTLD_LOCAL);
     if (library != NULL || !lower_is_word(name))
         return library;
     snprintf(file, sizeof(file), "%s-%s.so", prefix, name);
@@ -184,19 +182,15 @@ enum lower_kind { LOWER_ABSENT, LOWER_NONE, LOWER_OURS, LOWER_TAKEN };
 static enum lower_kind lower_take(struct stp_lower *lower, void *library,
                                   int newest, const char *found_by)
 {
-    const char *name;
     Dl_info info;
 
     lower->version = lower_find_symbol(library, "ncclTunerPlugin", newest,
                                        OLDEST, &lower->symbol);
-    name = lower->version != 0 ? stp_lower_name(lower) : "";
-    if (lower->version == 0 || strncmp(name, "steptune", 8) == 0) {
-        const enum lower_kind kind =
-            lower->version == 0 ? LOWER_NONE : LOWER_OURS;
-
+    if (lower->version == 0 ||
+        strncmp(stp_lower_name(lower), "steptune", 8) == 0) {
         lower->symbol = NULL;
         dlclose(library);
-        return kind;
+        return lower->version == 0 ? LOWER_NONE : LOWER_OURS;
     }
     lower->found_by = found_by;
     if (dladdr(lower->symbol, &info) != 0)

@@ -95,7 +95,7 @@ static void tuner_compare(struct context *ctx)
 
     ctx->must_compare = false;
     if (ctx->agreement->is_apart)
-        stp_chain_leave_out(&ctx->chain);
+        ctx->chain.ask = NULL;
     if (!is_agreed) {
         ctx->agreement->ops->explain(ctx->agreement, why, sizeof(why));
         tuner_step_aside(ctx, why);
@@ -278,15 +278,18 @@ static ncclResult_t tuner_init(const struct stp_chain_init *init,
     struct stp_comm_info info = {.comm_id = init->comm_id,
                                  .shape = {n_ranks, n_nodes, NULL},
                                  .n_local = 1};
-    struct context *ctx = calloc(1, sizeof(*ctx));
+    static __thread bool is_opening /* the tuner below */
+        __attribute__((tls_model("initial-exec")));
+    struct context *ctx = is_opening ? NULL : calloc(1, sizeof(*ctx));
     struct stp_entry entry;
     ncclResult_t rc;
 
     *context = ctx;
     if (ctx == NULL) {
-        LOG(log, NCCL_LOG_WARN,
-            "out of memory; stepping aside, NCCL tunes alone");
-        return stp_chain_exists(init) ? ncclSystemError : ncclSuccess;
+        LOG(log, NCCL_LOG_WARN, "%s; stepping aside, NCCL tunes alone",
+            is_opening ? "the tuner below asks this one" : "out of memory");
+        return !is_opening && stp_chain_exists(init) ? ncclSystemError
+                                                     : ncclSuccess;
     }
     ctx->log = log;
     ctx->pid = getpid();
@@ -295,7 +298,9 @@ static ncclResult_t tuner_init(const struct stp_chain_init *init,
     else if (nvl != NULL && nvl->minRanksPerNvlDomain >= 1 &&
              (size_t)nvl->minRanksPerNvlDomain <= n_ranks)
         info.n_local = (size_t)nvl->minRanksPerNvlDomain;
+    is_opening = true;
     rc = stp_chain_open(&ctx->chain, init);
+    is_opening = false;
     ctx->has_warned = ctx->chain.has_told;
     stp_entry_begin(&entry);
     tuner_open(ctx, init->version, &info);
@@ -416,9 +421,8 @@ static void tuner_make_smallest(float *cost, int n, int at)
         memcpy(&cost[at], &least, sizeof(least));
         return;
     }
-    for (int i = 0; i < n; i++)
-        if (cost[i] == 0)
-            cost[i] = FLT_MIN;
+    for (int i = 0; i < n; i++) /* without branches, which would be guessed */
+        cost[i] = cost[i] == 0 ? FLT_MIN : cost[i];
     cost[at] = 0;
 }
 

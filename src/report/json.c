@@ -72,6 +72,21 @@ void stp_json_word(cJSON *object, const char *key, const char *word)
         cJSON_AddNullToObject(object, key);
 }
 
+void stp_json_tuner(cJSON *object, const char *tuner)
+{
+    if (tuner[0] != '\0')
+        cJSON_AddStringToObject(object, "tuner", tuner);
+}
+
+void stp_json_origin(cJSON *object, const struct stp_dataset *data)
+{
+    cJSON_AddStringToObject(object, "machine", data->machine);
+    cJSON_AddStringToObject(object, "gpu", data->gpu);
+    cJSON_AddStringToObject(object, "nccl", data->nccl);
+    cJSON_AddStringToObject(object, "backend", data->backend);
+    stp_json_tuner(object, data->tuner);
+}
+
 void stp_json_pair(cJSON *object, const char *key, int algo, int proto,
                    int n_channels)
 {

@@ -9,6 +9,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "bench/measurement.h"
 #include "core/stats.h"
 #include "core/status.h"
 
@@ -23,6 +24,10 @@ void stp_json_number(cJSON *object, const char *key, double value);
 
 /* A word; null if it is NULL, unknown. */
 void stp_json_word(cJSON *object, const char *key, const char *word);
+
+/* Where data are from; the tuner that AUTO asks, unless it is "". */
+void stp_json_origin(cJSON *object, const struct stp_dataset *data);
+void stp_json_tuner(cJSON *object, const char *tuner);
 
 /* A new object at the end of 'list', which owns it. */
 cJSON *stp_json_row(cJSON *list);

@@ -90,11 +90,11 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
     fputs("# from ", text.fp);
     stp_times_write(origin->data, text.fp);
     fprintf(text.fp,
-            "# A rule stands where its gain over plain buffers with NCCL's own "
-            "choice is at least %g percent, and where it is faster than the "
-            "best rule of a policy, both with 95 percent confidence%s; "
-            "elsewhere buffers stay plain.\n",
-            origin->min_gain * 100,
+            "# A rule stands where its gain over plain buffers with %s is "
+            "at least %g percent, and where it is faster than the best rule of "
+            "a policy, both with 95 percent confidence%s; elsewhere buffers "
+            "stay plain.\n",
+            STP_AUTO_WORDS(origin->data->tuner), origin->min_gain * 100,
             is_staged ? ", and where no iteration in which compute goes on is "
                         "slower"
                       : ", and goes on at neighbouring sizes where it is "

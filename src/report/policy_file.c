@@ -42,22 +42,27 @@ void stp_times_write(const struct stp_dataset *data, FILE *fp)
     fprintf(fp, ": %s\n", sources);
 }
 
-const char *stp_same_bits_text(const struct stp_dataset *data)
+const char *stp_same_bits_text(const struct stp_dataset *data,
+                               char text[STP_ERROR_TEXT])
 {
+    const char *rules = "nobody compared those of sums here, so that only "
+                        "collectives that move data have rules";
+
     for (size_t i = 0; i < data->n_rows; i++)
         if (stp_coll_reduces(data->rows[i].coll) &&
             data->rows[i].bits != STP_BITS_UNKNOWN)
-            return "Results keep the bits of NCCL's own choice: a rule of a "
-                   "sum stands only at sizes at which its arm was measured to "
-                   "add in the same order, one collective at a time.";
-    return "Results keep the bits of NCCL's own choice: nobody compared those "
-           "of sums here, so that only collectives that move data have rules.";
+            rules = "a rule of a sum stands only at sizes at which its arm was "
+                    "measured to add in the same order, one collective at a "
+                    "time";
+    snprintf(text, STP_ERROR_TEXT, "Results keep the bits of %s: %s.",
+             STP_AUTO_WORDS(data->tuner), rules);
+    return text;
 }
 
 void stp_same_bits_write(const struct stp_policy_origin *origin, FILE *fp)
 {
     if (origin->same_bits)
-        fprintf(fp, "# bits: same\n# %s\n", stp_same_bits_text(origin->data));
+        fprintf(fp, "# bits: same\n# %s\n", STP_SAME_BITS_TEXT(origin->data));
 }
 
 void stp_steadiness_write(const struct stp_steadiness *s, FILE *fp)
@@ -89,8 +94,8 @@ void stp_no_rule_write(const struct stp_policy_origin *origin, FILE *fp)
         has_rounds |= stp_source_decides(data->rows[i].source) &&
                       (origin->trusts_passes || !data->rows[i].single_pass);
     if (origin->all_are_wrong) {
-        fputs("at no size NCCL's own choice and another arm have right results",
-              fp);
+        fprintf(fp, "at no size %s and another arm have right results",
+                STP_AUTO_WORDS(data->tuner));
         return;
     }
     stp_count_sources(data, &count);
@@ -194,14 +199,13 @@ static void policy_write_doubts(const struct stp_policy_origin *origin,
 static void policy_write(const struct stp_derived *derived,
                          const struct stp_policy_origin *origin, FILE *fp)
 {
-    char own[STP_AUTO_WORDS];
 
     stp_same_bits_write(origin, fp);
     if (origin->why_not != NULL) {
         fprintf(fp,
-                "# No rule: %s, so NCCL's own choice stands where "
-                "communication overlaps with compute.\n",
-                origin->why_not);
+                "# No rule: %s, so %s stands where communication overlaps "
+                "with compute.\n",
+                origin->why_not, STP_AUTO_WORDS(origin->data->tuner));
         return;
     }
 
@@ -211,7 +215,7 @@ static void policy_write(const struct stp_derived *derived,
             "# A rule stands where its gain over %s is at least %g percent "
             "with 95 percent confidence, and goes on at neighbouring sizes "
             "where its arm is faster by less, with the same confidence.\n",
-            stp_auto_words(origin->data->tuner, own), origin->min_gain * 100);
+            STP_AUTO_WORDS(origin->data->tuner), origin->min_gain * 100);
     policy_write_doubts(origin, fp);
     if (origin->steadiness != NULL) {
         fputs("# ", fp);

@@ -25,12 +25,13 @@ struct stp_policy_origin {
  * ...": their sources. */
 void stp_times_write(const struct stp_dataset *data, FILE *fp);
 
-/* A sentence on what it means that bits stay NCCL's own, of these measurements.
- * Static storage. */
-const char *stp_same_bits_text(const struct stp_dataset *data);
+/* A sentence on what it means that bits of these data stay those of AUTO. */
+#define STP_SAME_BITS_TEXT(data)                                               \
+    stp_same_bits_text(data, (char[STP_ERROR_TEXT]){0})
+const char *stp_same_bits_text(const struct stp_dataset *data,
+                               char text[STP_ERROR_TEXT]);
 
-/* Writes the line that says that bits stay NCCL's own, if they do, and that
- * sentence. */
+/* Writes the line that says that bits stay, and that sentence, if they do. */
 void stp_same_bits_write(const struct stp_policy_origin *origin, FILE *fp);
 
 /* Writes "4 rounds, ...", without a newline: how steady the machine was. */

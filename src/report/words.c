@@ -147,7 +147,7 @@ void stp_wrong_text(const struct stp_wrong *wrong, char text[STP_ERROR_TEXT])
     snprintf(text, STP_ERROR_TEXT,
              "%s: %s has %zu result%s with wrong elements%s, at %s: %s there",
              stp_coll_name(wrong->like->coll),
-             is_auto ? "NCCL's own choice" : arm, wrong->n_results,
+             is_auto ? STP_AUTO_WORDS(wrong->tuner) : arm, wrong->n_results,
              wrong->n_results == 1 ? "" : "s", most, sizes,
              is_auto ? "nothing is compared" : "it is left out");
 }

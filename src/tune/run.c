@@ -122,7 +122,7 @@ static enum stp_status run_derive_alone(const struct stp_tune_job *job,
     }
 
     if (terms.same_bits && status == STP_OK) {
-        stp_tune_tell(job, "%s", stp_same_bits_text(&p->data));
+        stp_tune_tell(job, "%s", STP_SAME_BITS_TEXT(&p->data));
         stp_keep_same_bits(&p->comparisons);
     }
     STP_THEN(status, stp_derive_on(&p->comparisons, &terms, &p->derived, err));
@@ -428,9 +428,7 @@ void stp_tune_fill_report(const struct stp_tune_files *files,
         .memory = r->registers.are_measured ? &r->memory.table : NULL,
         .stage = r->stages.are_measured ? &r->stage.table : NULL,
         .choices = r->stages.are_measured ? &r->stages : NULL,
-        .same_bits = r->alone.origin.same_bits
-                         ? stp_same_bits_text(&r->alone.data)
-                         : NULL,
+        .same_bits = r->alone.origin.same_bits ? &r->alone.data : NULL,
         .unsure = r->unsure,
         .n_unsure = r->n_unsure};
     for (size_t i = 0; i < sizeof(data) / sizeof(*data); i++) {

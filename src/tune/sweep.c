@@ -153,6 +153,7 @@ static enum stp_status sweep_refine_once(struct sweep *s,
                                 stp_size_grain(info, p->coll, p->type), &size,
                                 &arms))
             continue;
+        stp_arms_add_nccl(&arms, info->tuner);
         status = stp_arms_add_setups(&arms, info->setups, err);
         STP_THEN(status, sweep_measure(s, p->coll, size, &arms, err));
         STP_THEN(status, stp_tune_progress(s->pass->job, STP_TUNE_REFINE, i + 1,

@@ -134,10 +134,11 @@ enum stp_status stp_trial_require_bits(const struct stp_dataset *tried,
     if (first == NULL)
         return STP_OK;
     return stp_fail(err, STP_ERR_DEVICE,
-                    "results of the policy have other bits than those of "
-                    "NCCL's own choice in %zu of %zu measurements, such as %s "
-                    "of %llu bytes, expected the same in all",
-                    n, n_compared, stp_coll_name(first->coll),
+                    "results of the policy have other bits than those of %s in "
+                    "%zu of %zu measurements, such as %s of %llu bytes, "
+                    "expected the same in all",
+                    STP_AUTO_WORDS(tried->tuner), n, n_compared,
+                    stp_coll_name(first->coll),
                     (unsigned long long)first->n_bytes);
 }
 
@@ -204,7 +205,7 @@ enum stp_status stp_trial_prove(const char *path,
                                 const struct stp_comparisons *comparisons,
                                 struct stp_error *err)
 {
-    char proof[STP_TRIAL_PATH], own[STP_AUTO_WORDS];
+    char proof[STP_TRIAL_PATH];
     int n = snprintf(proof, sizeof(proof), "%s" STP_POLICY_PROOF_TEXT, path);
     struct stp_file file;
     enum stp_status status;
@@ -216,7 +217,7 @@ enum stp_status stp_trial_prove(const char *path,
     if (status != STP_OK)
         return status;
     fprintf(file.fp, "%s against %s\npolicy hash %s%s%s\n", path,
-            stp_auto_words(info->tuner, own), tried->policy_hash,
+            STP_AUTO_WORDS(info->tuner), tried->policy_hash,
             tried->run[0] != '\0' ? ", run " : "", tried->run);
     status = stp_trial_print(path, info, comparisons, true, file.fp, err);
     return stp_file_end(&file, status, err);

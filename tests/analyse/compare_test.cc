@@ -103,8 +103,8 @@ TEST(Compare, RefusesASizeThatWasMeasuredWithoutAuto)
     stp_error err{};
 
     EXPECT_EQ(STP_ERR_SYNTAX, stp_compare(&d.data, &out, &err));
-    EXPECT_STREQ("allreduce of 4096 bytes has no row of NCCL's own choice "
-                 "(auto) to compare with",
+    EXPECT_STREQ("allreduce of 4096 bytes has no row of the arm auto "
+                 "to compare with",
                  err.text);
     EXPECT_EQ(nullptr, out.points);
 

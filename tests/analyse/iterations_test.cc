@@ -267,8 +267,8 @@ TEST(SummariseIterations, RefusesASettingWithoutAuto)
 
     EXPECT_EQ(STP_ERR_SYNTAX, stp_summarise_iterations(&it.all, &out, &err));
 
-    EXPECT_STREQ("fsdp of allgather of 4096 bytes has no row of NCCL's own "
-                 "choice (auto) to compare with",
+    EXPECT_STREQ("fsdp of allgather of 4096 bytes has no row of the arm auto "
+                 "to compare with",
                  err.text);
     EXPECT_EQ(nullptr, out.settings);
 }

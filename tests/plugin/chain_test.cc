@@ -363,6 +363,26 @@ TEST_F(Chain, TellsAnErrorOnceAndPassesItOn)
     EXPECT_NE(std::string::npos, warnings[0].find("returns error 3"));
 }
 
+// Functions that its init sets; a tuner that asks ours asks itself through it.
+TEST_F(Chain, AsksATunerThatIsOnlyWholeAfterItsInitAndNotItself)
+{
+    const std::string late =
+        std::string(STP_TEST_PLUGINS) + "/libnccl-tuner-late.so";
+    const Call call = Random();
+
+    for (const char *asked : {"", STP_PLUGIN}) {
+        setenv("LATE_ASKS", asked, 1);
+        Tuner ours = Ours(late, 5);
+
+        ASSERT_EQ(ncclSuccess, ours.rc());
+        EXPECT_EQ(3, ours.Ask(call).n_channels);
+    }
+    unsetenv("LATE_ASKS");
+    ASSERT_EQ(1u, warnings.size());
+    EXPECT_NE(std::string::npos,
+              warnings[0].find("the tuner below asks this one"));
+}
+
 // Ranks that cannot be compared cannot leave it out together.
 TEST_F(Chain, PassesOnAnErrorOfInitWhereRanksAreNotCompared)
 {

@@ -12,7 +12,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "nccl_tuner_abi.h"
 
@@ -25,8 +24,7 @@ enum fault {
     REVIVES,
     CHANNELS,
     MINUS,
-    BESIDE, /* writes before and behind the table */
-    SLOW,
+    BESIDE,     /* writes before and behind the table */
     PER_THREAD, /* keeps its state by thread */
 };
 
@@ -40,7 +38,6 @@ static const char *const words[] = {
     [CHANNELS] = "channels",
     [MINUS] = "minus",
     [BESIDE] = "beside",
-    [SLOW] = "slow",
     [PER_THREAD] = "per_thread",
 };
 
@@ -92,11 +89,8 @@ static ncclResult_t below_begin(void **context)
 static uint64_t below_hash(struct below *b, ncclFunc_t coll, size_t n_bytes,
                            int n_pipe_ops)
 {
-    const struct timespec nap = {.tv_nsec = 100000};
     uint64_t hash = mix(mix(mix(7, coll), n_bytes), (unsigned)n_pipe_ops);
 
-    if (b->fault == SLOW)
-        nanosleep(&nap, NULL);
     if (b->fault == PER_THREAD)
         hash = mix(hash, ++n_calls_of_thread);
     return hash;

@@ -317,10 +317,11 @@ TEST(Bits, WithoutThemOnlyWhatMovesDataHasRules)
     for (size_t i = 0; i < c.all.n_points; i++)
         EXPECT_EQ(c.all.points[i].coll == ncclFuncAllGather ? 3u : 0,
                   c.all.points[i].n_arms);
+    char text[STP_ERROR_TEXT];
     EXPECT_STREQ("Results keep the bits of NCCL's own choice: nobody compared "
                  "those of sums here, so that only collectives that move data "
                  "have rules.",
-                 stp_same_bits_text(&d.data));
+                 stp_same_bits_text(&d.data, text));
 }
 
 } // namespace

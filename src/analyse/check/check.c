@@ -365,19 +365,18 @@ static void rules_add_gap(struct check *c, size_t i, size_t next)
     if (next == c->n) {
         f->fix = rule->bytes.max == UINT32_END ? STP_FIX_END : STP_FIX_NONE;
         snprintf(f->text, sizeof(f->text),
-                 "no rule decides %s above %" PRIu64 " bytes, so that %s "
-                 "there; inf would have no end",
+                 "no rule decides %s above %" PRIu64 " bytes%s; inf would have "
+                 "no end",
                  coll, rule->bytes.max,
                  stp_policy_get_kind(c->policy) == STP_POLICY_OF_ARMS
-                     ? "NCCL's own choice holds"
-                     : "buffers stay plain");
+                     ? ""
+                     : ", so that buffers stay plain there");
         return;
     }
     check_add_other(c, next, f);
     snprintf(f->text, sizeof(f->text),
              "no rule decides %s from %" PRIu64 " to %" PRIu64
-             " bytes, between this rule and line %u, so that NCCL's own choice "
-             "holds there",
+             " bytes, between this rule and line %u",
              coll, rule->bytes.max + 1,
              c->boxes[next].side[STP_SIDE_BYTES].min - 1, f->others[0]);
 }
@@ -435,8 +434,8 @@ static void rules_check_bits(struct check *c, size_t i)
     if (stp_policy_same_bits(c->policy) && stp_coll_reduces(rule->coll) &&
         is_ordered && (is_range || is_group))
         check_add(c, i, STP_CHECK_BITS, is_range ? "max_bytes" : "numPipeOps",
-                  "sums of more than two ranks keep the bits of NCCL's own "
-                  "choice at sizes at which they were compared, one collective "
+                  "sums of more than two ranks keep the bits of AUTO "
+                  "at sizes at which they were compared, one collective "
                   "at a time: this rule decides about %s",
                   is_range ? "a range of sizes" : "groups of collectives");
 }

@@ -241,6 +241,8 @@ void stp_origin_text(const struct stp_dataset *data, char *text, size_t size)
              data->machine[0] ? data->machine : "unknown machine",
              data->gpu[0] ? ", " : "", data->gpu, data->nccl[0] ? "NCCL " : "",
              data->nccl[0] ? data->nccl : data->backend);
+    if (data->tuner[0])
+        stp_append(text, size, ", %s", STP_AUTO_WORDS(data->tuner));
 }
 
 void stp_source_line(const struct stp_labelled_set *set, char *text,

@@ -428,10 +428,7 @@ stp_print_iterations_json(const struct stp_iteration_report *report, FILE *fp,
     cJSON *root = cJSON_CreateObject();
 
     stp_json_word(root, "made_by", report->made_by);
-    stp_json_word(root, "machine", data->machine);
-    stp_json_word(root, "gpu", data->gpu);
-    stp_json_word(root, "nccl", data->nccl);
-    stp_json_word(root, "backend", data->backend);
+    stp_json_origin(root, data);
     stp_put_iterations(report->summary, root);
     if (report->looked_for_regimes) {
         stp_json_number(root, "min_gain", report->min_gain);

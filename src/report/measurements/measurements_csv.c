@@ -152,7 +152,6 @@ enum stp_status stp_measurements_pool(struct stp_dataset *data,
 {
     size_t n_rows = data->n_rows;
     unsigned n_rounds = measurements_count_rounds(data, n_rows, NULL);
-    char own[2][STP_AUTO_WORDS];
 
     if (n_rows > 0 && (strcmp(data->gpu, more->gpu) != 0 ||
                        strcmp(data->nccl, more->nccl) != 0))
@@ -168,8 +167,8 @@ enum stp_status stp_measurements_pool(struct stp_dataset *data,
     if (n_rows > 0 && strcmp(data->tuner, more->tuner) != 0)
         return stp_fail_at(err, STP_ERR_SYNTAX, 1, 0,
                            "AUTO is %s, expected %s as in the file before",
-                           stp_auto_words(more->tuner, own[0]),
-                           stp_auto_words(data->tuner, own[1]));
+                           STP_AUTO_WORDS(more->tuner),
+                           STP_AUTO_WORDS(data->tuner));
     for (size_t i = 0; i < more->n_rows; i++) {
         /* counted once for all rows of a run, which follow each other */
         if (by_arm &&

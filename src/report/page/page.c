@@ -49,6 +49,7 @@ page_print_summary(const struct stp_page_data *data,
     for (size_t i = 0; i < data->n_warnings; i++)
         cJSON_AddItemToArray(warnings, cJSON_CreateString(data->warnings[i]));
     stp_table_word(&t, "run", NULL, data->run[0] != '\0' ? data->run : NULL);
+    stp_json_tuner(t.root, stp_page_first_set(data)->data.tuner);
     stp_table_word(&t, "source", NULL,
                    stp_page_source_sentence(&data->files[STP_PAGE_SWEEP],
                                             STP_PAGE_N_SOURCES - STP_PAGE_SWEEP,

@@ -37,7 +37,7 @@ struct stp_page_sources {
  * The files must be of one run, and verdicts of the policy as it is now.  A
  * file that does not belong, and each arm with wrong elements, is left out, and
  * a sentence on the page and in 'said' says so.  *auto_is_wrong_ret (NULL is
- * allowed) is whether NCCL's own choice is such an arm.
+ * allowed) is whether AUTO is such an arm.
  *
  * STP_ERR_RANGE without measurements, or if a file that the user named does not
  * belong; the error of reading or comparing a file, whose name is in the text

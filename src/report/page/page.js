@@ -206,7 +206,7 @@ const addRibbon = (svg, x, rows, label, y, nameOf) => {
 
 const drawGain = (parent, panel) => {
   const rows = panel.rows, x = sizeAxis(rows), bottom = 250;
-  const caption = "Gain over NCCL's own choice, times as fast";
+  const caption = 'Gain over AUTO, times as fast';
   const plot = addFigure(parent, caption, `${panel.name}: ${caption}`,
     [['policy', 'policy'], ['band', '95 percent interval'],
      ['slower', 'slower'], ['best', 'fastest arm'], ...setupLegend(panel)], 338);
@@ -238,7 +238,7 @@ const drawGain = (parent, panel) => {
   for (const row of rows.filter(row => row.changed))
     addDot(svg, row.slower ? 'slower' : 'changed', ...at(row, row.gain),
       row.slower ? 5 : 3);
-  addRibbon(svg, x, rows, 'NCCL', bottom + 31, row => pairName(row.auto));
+  addRibbon(svg, x, rows, 'AUTO', bottom + 31, row => pairName(row.auto));
   addRibbon(svg, x, rows, 'policy', bottom + 57,
     row => row.unmeasured ? '-' : pairName(choiceOf(row)));
   addReadout(plot, x, rows, bottom, gainText);
@@ -262,7 +262,7 @@ const addNames = (svg, ends, bottom) => {
 const drawTimes = (parent, panel, caption, unit, valueOf, axisOf) => {
   const rows = panel.rows, x = sizeAxis(rows), bottom = 300;
   const plot = addFigure(parent, caption, `${panel.name}: ${caption}`,
-    [['auto', "NCCL's own choice"], ['policy', 'policy'],
+    [['auto', 'AUTO'], ['policy', 'policy'],
      ['changed', 'changed by it'], ['best', 'fastest arm'],
      ...setupLegend(panel), ['other', 'other arms']], 330);
   const auto = row => row.auto_us;
@@ -279,7 +279,7 @@ const drawTimes = (parent, panel, caption, unit, valueOf, axisOf) => {
   const arms = [...new Set(rows.flatMap(row => Object.keys(row.arms)))]
     .map(name => [name, curve(row => row.arms[name]).filter(Boolean)]);
   const box = [LEFT, TOP - 4, RIGHT - LEFT, bottom - TOP + 8];
-  const text = row => `NCCL ${digits(valueOf(row, auto(row)))}` +
+  const text = row => `AUTO ${digits(valueOf(row, auto(row)))}` +
     (row.gain !== null ? `, policy ${digits(valueOf(row, policy(row)))}` : '') +
     (best(row) ? `, fastest ${digits(valueOf(row, best(row)))}` : '') +
     (setup(row) ? `, setup ${digits(valueOf(row, setup(row)))}` : '') +

@@ -13,6 +13,9 @@
 #include "report/measurements/measurements_csv.h"
 #include "report/words.h"
 
+#define WARN(data, ...)                                                        \
+    stp_page_format((data)->warnings[(data)->n_warnings++], __VA_ARGS__)
+
 void stp_page_format(char text[STP_PAGE_TEXT], const char *fmt, ...)
 {
     size_t len = strlen(text);
@@ -320,6 +323,10 @@ static void page_find_stranger(const struct stp_page_data *data, int source,
                 "with NCCL %s as %s",
                 file->data.gpu, file->data.nccl, first->data.gpu,
                 first->data.nccl, first->name);
+        else if (strcmp(file->data.tuner, first->data.tuner) != 0)
+            stp_page_format(why, "its AUTO is %s, expected %s as in %s",
+                            STP_AUTO_WORDS(file->data.tuner),
+                            STP_AUTO_WORDS(first->data.tuner), first->name);
     }
 }
 
@@ -363,8 +370,7 @@ static enum stp_status page_keep_own(const struct stp_page_sources *sources,
                 "page of its own: %s",
                 file->name, why);
         if (why[0] != '\0') {
-            stp_page_format(data->warnings[data->n_warnings++],
-                            "%s is left out: %s.", file->name, why);
+            WARN(data, "%s is left out: %s.", file->name, why);
             page_drop_file(file);
             continue;
         }
@@ -372,10 +378,8 @@ static enum stp_status page_keep_own(const struct stp_page_sources *sources,
         if (file->data.machine[0] != '\0' && first->data.machine[0] != '\0' &&
             strcmp(file->data.machine, first->data.machine) != 0 &&
             strcmp(file->run, first->run) != 0)
-            stp_page_format(data->warnings[data->n_warnings++],
-                            "%s was measured on %s, and %s on %s.", file->name,
-                            file->data.machine, first->name,
-                            first->data.machine);
+            WARN(data, "%s was measured on %s, and %s on %s.", file->name,
+                 file->data.machine, first->name, first->data.machine);
         /* iterations take the wrong elements of a sweep, which names them */
         if (s != STP_PAGE_ITERATIONS ||
             data->files[STP_PAGE_SWEEP].name == NULL) {
@@ -385,33 +389,29 @@ static enum stp_status page_keep_own(const struct stp_page_sources *sources,
 
             data->auto_is_wrong |= stp_kind_is_wrong(&file->data, STP_ARM_AUTO);
             if (file->data.doubt[0] != '\0')
-                stp_page_format(data->warnings[data->n_warnings++], "%s: %s.",
-                                file->name, file->data.doubt);
+                WARN(data, "%s: %s.", file->name, file->data.doubt);
             while (data->n_warnings + 2 * STP_PAGE_N_SOURCES <
                        STP_PAGE_WARNINGS &&
                    stp_next_wrong(&file->data, &wrong)) {
                 stp_wrong_text(&wrong, text);
-                stp_page_format(data->warnings[data->n_warnings++], "%s.",
-                                text);
+                WARN(data, "%s.", text);
             }
             if (stp_next_wrong(&file->data, &wrong))
-                stp_page_format(data->warnings[data->n_warnings++],
-                                "%s has further arms with wrong elements.",
-                                file->name);
+                WARN(data, "%s has further arms with wrong elements.",
+                     file->name);
         }
         if (policy != NULL && policy->name != NULL &&
             file->data.policy_hash[0] == '\0')
-            stp_page_format(data->warnings[data->n_warnings++],
-                            "%s does not say which policy it verifies, as an "
-                            "earlier release wrote it: it is taken to be %s.",
-                            file->name, policy->name);
+            WARN(data,
+                 "%s does not say which policy it verifies, as an "
+                 "earlier release wrote it: it is taken to be %s.",
+                 file->name, policy->name);
         if (file->mark.hash[0] != '\0' &&
             strcmp(file->mark.hash, file->hash) != 0)
-            stp_page_format(
-                data->warnings[data->n_warnings++],
-                "%s was changed since it was written: its policy hash "
-                "was %s and is %s.",
-                file->name, file->mark.hash, file->hash);
+            WARN(data,
+                 "%s was changed since it was written: its policy hash "
+                 "was %s and is %s.",
+                 file->name, file->mark.hash, file->hash);
     }
     return STP_OK;
 }

@@ -93,7 +93,8 @@ struct stp_page_extreme {
 };
 
 struct stp_page_summary {
-    char machine[128]; /* "4 x NVIDIA H200 with NCCL 2.28.9" */
+    char machine[STP_PAGE_TEXT]; /* "4 x NVIDIA H200 with NCCL 2.28.9" */
+    char own[STP_AUTO_TEXT];     /* AUTO, as stp_auto_words() has it */
     bool has_policy;
     bool tried; /* the policy itself was run, not only its arms */
     size_t n_rules;

@@ -59,11 +59,11 @@ void stp_page_sum_up(const struct stp_page_data *data,
     const struct stp_policy *rules = data->files[STP_PAGE_POLICY].rules;
     const struct stp_range ranks = stp_page_ranks(data);
     const struct stp_dataset *first = &stp_page_first_set(data)->data;
-    char machine[STP_PAGE_TEXT] = "";
     unsigned min = UINT32_MAX, max = 0, nodes = 0;
 
     *s = (struct stp_page_summary){
         .tried = data->files[STP_PAGE_VERIFY].name != NULL,
+        .n_rules = rules != NULL ? stp_policy_size(rules) : 0,
         .n_sizes = data->n_rows,
         .has_ranks = ranks.min < ranks.max,
         .best.gain.gain = 1,
@@ -77,21 +77,19 @@ void stp_page_sum_up(const struct stp_page_data *data,
         nodes = m->n_nodes > nodes ? m->n_nodes : nodes;
     }
     if (min < max)
-        stp_page_format(machine, "%u to ", min);
+        stp_page_format(s->machine, "%u to ", min);
     /* several nodes may be containers of one host, with one GPU */
     if (first->gpu[0] != '\0' && nodes == 1)
-        stp_page_format(machine, "%u x %s", max, first->gpu);
+        stp_page_format(s->machine, "%u x %s", max, first->gpu);
     else
-        stp_page_format(machine, "%u rank%s", max, max == 1 ? "" : "s");
+        stp_page_format(s->machine, "%u rank%s", max, max == 1 ? "" : "s");
     if (nodes > 1)
-        stp_page_format(machine, " on %u nodes%s%s", nodes,
+        stp_page_format(s->machine, " on %u nodes%s%s", nodes,
                         first->gpu[0] != '\0' ? " of " : "", first->gpu);
     if (first->nccl[0] != '\0')
-        stp_page_format(machine, " with NCCL %s", first->nccl);
-    snprintf(s->machine, sizeof(s->machine), "%.127s", machine);
+        stp_page_format(s->machine, " with NCCL %s", first->nccl);
+    stp_auto_words(first->tuner, s->own);
     s->has_policy = rules != NULL || s->tried;
-    if (rules != NULL)
-        s->n_rules = stp_policy_size(rules);
     for (size_t i = 0; i < data->n_rows; i++) {
         const struct stp_page_row *row = &data->rows[i];
 
@@ -119,10 +117,8 @@ static void page_name_place(const struct stp_page_summary *s,
     char size[32];
 
     stp_size_text(at->n_bytes, size);
-    if (s->has_ranks)
-        snprintf(place, PAGE_PLACE, "%s on %u ranks", size, at->n_ranks);
-    else
-        snprintf(place, PAGE_PLACE, "%s", size);
+    snprintf(place, PAGE_PLACE, s->has_ranks ? "%s on %u ranks" : "%s", size,
+             at->n_ranks);
 }
 
 static void page_say_losses(const struct stp_page_summary *s, char *text)
@@ -167,32 +163,25 @@ void stp_page_sentence(const struct stp_page_summary *s,
     } else if (!s->has_policy && gain > 1) {
         stp_page_format(
             text,
-            " some arm is faster than NCCL's own choice at %zu of %zu sizes, "
-            "by up to %.2fx (%s at %s); there is no policy here.",
-            s->n_faster, s->n_told, gain, coll, place);
-    } else if (!s->has_policy && s->n_compared == 0) {
-        stp_page_format(text,
-                        " no arm that a tuner can choose was compared with "
-                        "NCCL's own choice at any of %zu sizes; there is no "
-                        "policy here.",
-                        s->n_sizes);
-    } else if (!s->has_policy && s->n_told == 0) {
-        stp_page_format(text,
-                        " neither one round nor a model tells an arm from "
-                        "NCCL's own choice at any of %zu sizes; there is no "
-                        "policy here.",
-                        s->n_compared);
+            " some arm is faster than %s at %zu of %zu sizes, by up to %.2fx "
+            "(%s at %s); there is no policy here.",
+            s->own, s->n_faster, s->n_told, gain, coll, place);
     } else if (!s->has_policy) {
         stp_page_format(
-            text,
-            " no arm that a tuner can choose is significantly faster than "
-            "NCCL's own choice at any of %zu sizes; there is no policy here.",
-            s->n_told);
+            text, " %s %s at any of %zu sizes; there is no policy here.",
+            s->n_compared == 0
+                ? "no arm that a tuner can choose was compared with"
+            : s->n_told == 0
+                ? "neither one round nor a model tells an arm from"
+                : "no arm that a tuner can choose is significantly faster than",
+            s->own,
+            s->n_compared == 0 ? s->n_sizes
+            : s->n_told == 0   ? s->n_compared
+                               : s->n_told);
     } else if (s->n_rules == 0 && !s->tried) {
         stp_page_format(text,
-                        " this policy has no rule: NCCL's own choice stands at "
-                        "all %zu sizes.",
-                        s->n_sizes);
+                        " this policy has no rule: %s stands at all %zu sizes.",
+                        s->own, s->n_sizes);
     } else {
         stp_page_format(text, " this policy ");
         if (gain > 1)
@@ -257,13 +246,12 @@ bool stp_page_overlap_sentence(const struct stp_page_overlap *o,
     else
         stp_page_format(text, "significantly faster in none of %zu workloads, ",
                         o->n);
-    if (n == 0)
-        stp_page_format(text, "and none is measurably slower.");
-    else
-        stp_page_format(
-            text, "and %zu %s slower%s: at worst a step takes %.3fx as long.",
-            n, n == 1 ? "is" : "are",
-            o->n_slower > 0 ? "" : ", but within the noise", 1 / o->worst);
+    stp_page_format(
+        text,
+        n == 0 ? "and none is measurably slower."
+               : "and %zu %s slower%s: at worst a step takes %.3fx as long.",
+        n, n == 1 ? "is" : "are",
+        o->n_slower > 0 ? "" : ", but within the noise", 1 / o->worst);
     return true;
 }
 
@@ -293,17 +281,15 @@ bool stp_page_memory_sentence(const struct stp_memory_table *memory,
         return false;
     stp_page_format(text, is_staged ? "Staging buffers makes "
                                     : "Registering buffers makes ");
-    if (best[0] != NULL) {
-        stp_size_text(best[0]->n_bytes, size);
-        stp_page_format(text, "%s up to %.2fx as fast (at %s)%s", colls[0],
-                        best[0]->gain.gain, size,
-                        best[1] != NULL ? ", and " : "");
-    }
-    if (best[1] != NULL) {
-        stp_size_text(best[1]->n_bytes, size);
-        stp_page_format(text, "training steps up to %.2fx as fast (%s of %s)",
-                        best[1]->gain.gain, colls[1], size);
-    }
+    for (int step = 0; step < 2; step++)
+        if (best[step] != NULL) {
+            stp_size_text(best[step]->n_bytes, size);
+            stp_page_format(text, "%s%s up to %.2fx as fast (%s%s %s)",
+                            step && best[0] != NULL ? ", and " : "",
+                            step ? "training steps" : colls[0],
+                            best[step]->gain.gain, step ? colls[1] : "",
+                            step ? " of" : "at", size);
+        }
     stp_page_format(text, is_staged ? "; a job as it is can have that, by "
                                       "`steptune run --stage`."
                                     : "; only an application can do that, and "

@@ -204,7 +204,7 @@ static void view_rule(const struct stp_page_data *data, cJSON *panels,
                       const struct stp_rule *r, cJSON *rule)
 {
     cJSON *gains = cJSON_AddArrayToObject(rule, "gains");
-    char from[STP_PAGE_TEXT] = ""; /* NCCL's own choices, each once */
+    char from[STP_PAGE_TEXT] = ""; /* AUTO's choices, each once */
     double low = INFINITY, high = 0;
     size_t n_same = 0, n_changed = 0, n = 0;
     cJSON *panel, *row;
@@ -400,6 +400,7 @@ enum stp_status stp_page_view(const struct stp_page_data *data,
     enum stp_status status = view != NULL ? STP_OK : stp_nomem(err);
 
     view_summary(data, summary, view);
+    cJSON_AddStringToObject(view, "own", summary->own);
 
     cJSON *machine = cJSON_AddObjectToObject(view, "machine");
     const struct stp_dataset *first = &stp_page_first_set(data)->data;
@@ -410,10 +411,7 @@ enum stp_status stp_page_view(const struct stp_page_data *data,
         stp_page_format(ranks, "%" PRIu64 " to ", n_ranks.min);
     stp_page_format(ranks, "%" PRIu64, n_ranks.max);
     cJSON_AddStringToObject(machine, "run", data->run);
-    cJSON_AddStringToObject(machine, "name", first->machine);
-    cJSON_AddStringToObject(machine, "gpu", first->gpu);
-    cJSON_AddStringToObject(machine, "nccl", first->nccl);
-    cJSON_AddStringToObject(machine, "transport", first->backend);
+    stp_json_origin(machine, first);
     cJSON_AddStringToObject(machine, "type", stp_type_name(first->rows->type));
     cJSON_AddStringToObject(machine, "op", stp_op_name(first->rows->op));
     cJSON_AddStringToObject(machine, "ranks", ranks);

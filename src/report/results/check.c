@@ -64,7 +64,7 @@ static void check_print_text(const struct stp_findings *findings,
         }
     fputs(*before != '\0'       ? "\n"
           : findings->has_rules ? "no findings\n"
-                                : "no rules, so that NCCL's own choice holds\n",
+                                : "no rules, so that it decides nothing\n",
           fp);
 }
 

@@ -110,14 +110,13 @@ enum stp_status stp_print_gains(const struct stp_device_info *info,
 {
     const struct stp_verdict_count count = stp_count_verdicts(verdicts);
     struct stp_policy *policy = NULL;
-    char own[STP_AUTO_WORDS];
     enum stp_status status = stp_policy_load_any(path, &policy, err);
 
     STP_THEN(status,
              gain_print_ranges(info, verdicts, policy, heading, fp, err));
     stp_policy_free(policy);
     if (status == STP_OK && count.n_slower > 0) {
-        fprintf(fp, "Slower than %s:\n\n", stp_auto_words(info->tuner, own));
+        fprintf(fp, "Slower than %s:\n\n", STP_AUTO_WORDS(info->tuner));
         status =
             stp_print_verdicts(info, verdicts, STP_VERDICTS_SLOWER, fp, err);
     } else if (status == STP_OK) {
@@ -201,7 +200,6 @@ enum stp_status stp_print_choices(const char *tuner,
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     size_t n = gain_list_choices(&stages->all[0], choices, 0);
     struct stp_paragraph paragraph;
-    char own[STP_AUTO_WORDS];
 
     n = gain_list_choices(&stages->all[1], choices, n);
     if (n == 0) {
@@ -212,7 +210,7 @@ enum stp_status stp_print_choices(const char *tuner,
             "Which is fastest: a rule, which any job follows; staging, by "
             "`steptune run --stage`; or registering, in an application that "
             "does (gains over %s):",
-            stp_auto_words(tuner, own));
+            STP_AUTO_WORDS(tuner));
     stp_paragraph_end(&paragraph);
     fputc('\n', fp);
     for (size_t i = 0; i < n; i++) {

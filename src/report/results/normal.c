@@ -184,9 +184,10 @@ static void normal_say(const struct stp_normal *normal,
         }
 
     fprintf(fp,
-            "NCCL's own choice alone was measured, at %zu size%s%s%s, and no "
-            "arm was compared with it.\n",
-            sizes->n, sizes->n == 1 ? "" : "s",
+            "%s alone was measured, at %zu size%s%s%s, and no arm was compared "
+            "with it.\n",
+            STP_AUTO_WORDS(normal->data->tuner), sizes->n,
+            sizes->n == 1 ? "" : "s",
             normal->data->gpu[0] != '\0' ? " on " : "", normal->data->gpu);
     if (other != NULL && n_there > 0)
         fprintf(

@@ -5,6 +5,7 @@
 #include "analyse/bandwidth.h"
 #include "core/dtype.h"
 #include "core/names.h"
+#include "report/json.h"
 #include "report/policy_file.h"
 #include "report/results/results.h"
 #include "report/table.h"
@@ -124,7 +125,6 @@ enum stp_status stp_print_sweep_best(const char *tuner,
     size_t n_faster = 0; /* beyond doubt */
     size_t n = 0;
     struct stp_paragraph paragraph;
-    char own[STP_AUTO_WORDS];
     enum stp_status status;
     FILE *fp;
 
@@ -167,7 +167,7 @@ enum stp_status stp_print_sweep_best(const char *tuner,
     fp = stp_paragraph_begin(&paragraph, out);
     fprintf(fp,
             "%zu of %zu sizes have an arm that is faster than %s beyond doubt",
-            n_faster, n, stp_auto_words(tuner, own));
+            n_faster, n, STP_AUTO_WORDS(tuner));
     if (most != NULL)
         fprintf(fp, ", by up to %.3fx (%s, %" PRIu64 " bytes)", gain,
                 stp_coll_name(most->coll), most->n_bytes);
@@ -196,12 +196,7 @@ enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
     struct stp_table t = stp_table_result(true);
     const bool knows_bits = stp_dataset_knows_bits(data);
 
-    stp_table_word(&t, "machine", NULL, data->machine);
-    stp_table_word(&t, "gpu", NULL, data->gpu);
-    stp_table_word(&t, "nccl", NULL, data->nccl);
-    stp_table_word(&t, "backend", NULL, data->backend);
-    if (data->tuner[0] != '\0')
-        stp_table_word(&t, "tuner", NULL, data->tuner);
+    stp_json_origin(t.root, data);
     stp_table_rows(&t, "measurements");
     for (size_t i = 0; i < data->n_rows; i++) {
         /* Iterations have other work in them, and no bandwidth. */

@@ -85,7 +85,7 @@ static void tune_report_write_no_rule(const struct stp_tune_overlap *o,
         fputs("each that was derived made iterations longer somewhere", fp);
     else
         stp_no_rule_write(&origin, fp);
-    fputs("; NCCL's own choice stands.", fp);
+    fprintf(fp, "; %s stands.", STP_AUTO_WORDS(o->data->tuner));
 }
 
 /* Rules for collectives that overlap with compute, and iterations with them. */
@@ -213,7 +213,6 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
 {
     const struct stp_regret regret =
         stp_policy_regret(report->sweep, report->derived);
-    char own[STP_AUTO_WORDS];
     struct stp_file file;
     enum stp_status status;
 
@@ -227,13 +226,10 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
         "the 95 percent interval of its gain lies above %g percent, and goes "
         "on at\nneighbouring sizes where that of its arm lies above 0.\n\n",
         report->policy_path, report->info->what, report->run,
-        report->policy_hash, report->iters,
-        report->info->tuner[0] != '\0'
-            ? stp_auto_words(report->info->tuner, own)
-            : "NCCL's own choice (AUTO)",
+        report->policy_hash, report->iters, STP_AUTO_WORDS(report->info->tuner),
         report->min_gain * 100);
     if (report->same_bits != NULL)
-        fprintf(file.fp, "%s\n\n", report->same_bits);
+        fprintf(file.fp, "%s\n\n", STP_SAME_BITS_TEXT(report->same_bits));
     fprintf(file.fp, "Rules\n\n");
     status = stp_print_rules(report->derived, file.fp, err);
     tune_report_write_cuts(report->derived, report->n_dropped, file.fp);
@@ -271,7 +267,6 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *r,
         "iterations:";
     const struct stp_tune_overlap *o = r->overlap;
     struct stp_paragraph paragraph;
-    char own[STP_AUTO_WORDS];
     enum stp_status status;
 
     stp_print_paragraph(r->info->what, fp);
@@ -288,7 +283,7 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *r,
             fprintf(out,
                     "no arm is faster than %s by %g percent or more beyond "
                     "doubt.",
-                    stp_auto_words(r->info->tuner, own), r->min_gain * 100);
+                    STP_AUTO_WORDS(r->info->tuner), r->min_gain * 100);
         stp_paragraph_end(&paragraph);
         fputc('\n', fp);
     }

@@ -53,10 +53,10 @@ struct stp_tune_report {
     const struct stp_memory_situations *choices; /* what it rests on */
     const struct stp_tune_unsure *unsure; /* by gain, the largest first */
     size_t n_unsure;
-    size_t n_again;        /* rounds that were disturbed, and ran again */
-    size_t n_disturbed;    /* that were disturbed each time, and stayed */
-    const char *same_bits; /* how bits stay NCCL's own: a sentence; NULL: they
-                              may not */
+    size_t n_again;     /* rounds that were disturbed, and ran again */
+    size_t n_disturbed; /* that were disturbed each time, and stayed */
+    const struct stp_dataset *same_bits; /* by which bits stay those of AUTO;
+                                            NULL: they may not */
 };
 
 /* How far a policy is from the best arm at each size that was swept: the

@@ -158,7 +158,7 @@ stp_count_verdicts(const struct stp_comparisons *comparisons)
 }
 
 /* Says how NCCL alone compares with AUTO, which asks a tuner. */
-static void verdict_print_nccl(const char *tuner, const char *own,
+static void verdict_print_nccl(const char *tuner,
                                const struct stp_comparisons *comparisons,
                                FILE *out)
 {
@@ -187,7 +187,8 @@ static void verdict_print_nccl(const char *tuner, const char *own,
             "NCCL alone, without %s's tuner, at %zu of these sizes: %zu "
             "faster, %zu as %s, %zu unsure or equal, %zu slower; geometric "
             "mean of all gains %.3f",
-            tuner, n, n_of[STP_VERDICT_FASTER], n_of[STP_VERDICT_SAME], own,
+            tuner, n, n_of[STP_VERDICT_FASTER], n_of[STP_VERDICT_SAME],
+            STP_AUTO_WORDS(tuner),
             n_of[STP_VERDICT_UNSURE] + n_of[STP_VERDICT_EQUAL],
             n_of[STP_VERDICT_SLOWER], exp(sum / (double)n));
     stp_paragraph_end(&paragraph);
@@ -199,7 +200,6 @@ void stp_print_verdict_count(const char *tuner,
 {
     const struct stp_verdict_count count = stp_count_verdicts(comparisons);
     const char *own_choice = tuner[0] != '\0' ? "AUTO's" : "NCCL's own";
-    char own[STP_AUTO_WORDS];
     const struct stp_point *wide;
     size_t n_wide;
     const double least = stp_verify_least_gain(comparisons, &wide, &n_wide);
@@ -217,8 +217,8 @@ void stp_print_verdict_count(const char *tuner,
     else
         fprintf(fp, "%zu size%s", n, n == 1 ? "" : "s");
     fprintf(fp, ": %zu faster, %zu as %s, %zu unsure, %zu slower",
-            count.n_faster, count.n_same, stp_auto_words(tuner, own),
-            count.n_unsure, count.n_slower);
+            count.n_faster, count.n_same, STP_AUTO_WORDS(tuner), count.n_unsure,
+            count.n_slower);
     if (count.n_equal > 0)
         fprintf(fp, ", %zu equal", count.n_equal);
     if (count.n_by_model > 0)
@@ -232,7 +232,7 @@ void stp_print_verdict_count(const char *tuner,
                 stp_source_name(stp_verify_arm(best)->source));
     }
     stp_paragraph_end(&paragraph);
-    verdict_print_nccl(tuner, own, comparisons, out);
+    verdict_print_nccl(tuner, comparisons, out);
 
     /* Each verdict is of one size; this bounds the loss at any of them. */
     n_sure = n - count.n_same - count.n_by_model - n_wide;
@@ -297,6 +297,7 @@ enum stp_status stp_print_verdicts_json(
     struct stp_table t = stp_table_result(true);
 
     stp_table_word(&t, "machine", NULL, info->what);
+    stp_json_tuner(t.root, info->tuner);
     stp_table_word(&t, "policy_hash", NULL, policy_hash);
     stp_table_rows(&t, "sizes");
     verdict_put_all(info, comparisons, STP_VERDICTS_ALL, &t);
@@ -328,6 +329,7 @@ enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,
     struct stp_table rows;
 
     stp_table_word(&t, "machine", NULL, report->info->what);
+    stp_json_tuner(t.root, report->info->tuner);
     stp_table_word(&t, "run", NULL, report->run);
     verdict_json_policy(report->info, t.root, report->policy_path,
                         report->policy_hash, report->derived, "sizes",
