@@ -232,33 +232,36 @@ static ncclResult_t csv_read_number(const struct mock_csv *csv, int field,
                                     void *at)
 {
     const struct mock_field *column = &csv->columns[field];
+    const bool is_time = column->kind == MOCK_FIELD_TIME;
     const char *text;
     char *end;
     long long whole = 0;
     double time = 0;
+    bool is_valid;
 
-    if (column->kind == MOCK_FIELD_TIME && column->optional &&
+    if (is_time && column->optional &&
         csv->fields[csv->place[field]][0] == '\0')
         return ncclSuccess;
     MOCK_TRY(csv_get_text(csv, field, &text));
     errno = 0;
-    if (column->kind == MOCK_FIELD_TIME)
+    if (is_time)
         time = strtod(text, &end);
     else
         whole = strtoll(text, &end, 10);
-    if (column->kind == MOCK_FIELD_TIME &&
-        (!isdigit((unsigned char)text[0]) || *end != '\0' || !isfinite(time) ||
-         time <= 0))
-        return mock_csv_fail(csv, "column '%s': '%s' is not a number above 0",
-                             column->name, text);
-    if (column->kind != MOCK_FIELD_TIME &&
-        (!isdigit((unsigned char)text[0]) || *end != '\0' || errno != 0 ||
-         whole < column->min || whole > column->max))
-        return mock_csv_fail(csv,
-                             "column '%s': '%s' is not a whole number from "
-                             "%lld to %lld",
-                             column->name, text, column->min, column->max);
-    if (column->kind == MOCK_FIELD_TIME)
+    is_valid = is_time
+                   ? isfinite(time) && time > 0
+                   : errno == 0 && whole >= column->min && whole <= column->max;
+    if (!is_valid || !isdigit((unsigned char)text[0]) || *end != '\0')
+        return is_time ? mock_csv_fail(csv,
+                                       "column '%s': '%s' is not a number "
+                                       "above 0",
+                                       column->name, text)
+                       : mock_csv_fail(csv,
+                                       "column '%s': '%s' is not a whole "
+                                       "number from %lld to %lld",
+                                       column->name, text, column->min,
+                                       column->max);
+    if (is_time)
         *(double *)at = time;
     else if (column->kind == MOCK_FIELD_INT)
         *(int *)at = (int)whole;

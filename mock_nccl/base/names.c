@@ -37,7 +37,6 @@
 LIST(, mock_colls, COLLS, IN_FOLDERS)
 LIST(, mock_algos, ALGOS, IN_FOLDERS)
 LIST(, mock_protos, PROTOS, IN_FOLDERS)
-LIST(static, message_colls, COLLS, IN_MESSAGES)
 LIST(static, message_algos, ALGOS, IN_MESSAGES)
 LIST(static, message_protos, PROTOS, IN_MESSAGES)
 LIST(, mock_variable_colls, COLLS, IN_VARIABLES)
@@ -67,7 +66,7 @@ const char *mock_word(const struct mock_words *list, int number)
 
 const char *mock_coll_in_messages(int coll)
 {
-    return names_word_or(&message_colls, coll, "Invalid");
+    return names_word_or(&mock_variable_colls, coll, "Invalid");
 }
 
 const char *mock_algo_in_messages(int algo)

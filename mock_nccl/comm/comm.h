@@ -20,8 +20,7 @@ struct mock_comm {
     struct mock_model model; /* with the tuner's edits of its constants */
 };
 
-/* Whether NCCL has a decision to make: without bytes or other ranks it copies
- * or does nothing, and asks no tuner. */
+/* False without bytes or other ranks, where NCCL has nothing to decide. */
 bool mock_comm_asks(const struct mock_comm *comm, const struct mock_call *call);
 
 /* The part of a decision that its caller uses besides the channels. */
@@ -38,8 +37,8 @@ ncclResult_t mock_comm_decide(struct mock_comm *comm,
                               struct mock_outcome *outcome,
                               int *max_channels_ret);
 
-/* Calls the tuner with a table in which all is ruled out, as NCCL does
- * from 2.31 on while it looks for a symmetric kernel. */
+/* Calls the tuner with a table in which all is ruled out (mock_call.windows).
+ */
 ncclResult_t mock_comm_preview(struct mock_comm *comm,
                                const struct mock_call *call);
 
@@ -84,18 +83,16 @@ struct mock_group {
     size_t n;
     struct mock_task *broadcasts; /* broadcasts for AllGatherV, in order */
     size_t n_broadcasts;
-    struct mock_task *copies; /* allgathers for copy engines, in order; room for
-                                 all tasks */
+    struct mock_task *copies; /* allgathers for copy engines, in order */
     size_t n_copies;
-    struct mock_task *kernels; /* what symmetric kernels run, kernel by kernel,
-                                  where NCCL reports that */
+    struct mock_task
+        *kernels; /* of symmetric kernels, where NCCL reports them */
     size_t n_kernels;
     struct mock_outcome *outcomes; /* by index in the group */
     bool captured;                 /* the group is captured into a CUDA graph */
 };
 
-/* Whether both calls can share a decision: same collective, operation and type.
- */
+/* Whether both have the same collective, operation and type. */
 bool mock_same_kind(const struct mock_call *a, const struct mock_call *b);
 
 /* Sorts tasks by traffic, largest first, and sets their bin. */
@@ -110,12 +107,9 @@ void mock_group_order(const struct mock_choice_rules *rules,
 size_t mock_group_run_end(const struct mock_choice_rules *rules,
                           const struct mock_task *tasks, size_t n, size_t i);
 
-/* ---- collectives that NCCL decides one by one ---- */
-
-/* Whether NCCL_ENQUEUE_REARCH_ENABLE takes effect. */
+/* Whether NCCL_ENQUEUE_REARCH_ENABLE takes effect, and the decisions then: one
+ * by one; removes tasks that symmetric kernels run. */
 bool mock_group_is_rearch(const struct mock_group *g);
-
-/* Decides on all tasks, and removes those that symmetric kernels run. */
 ncclResult_t mock_group_decide_rearch(struct mock_group *g);
 
 /* ---- collectives that NCCL decides separately from runs ---- */
@@ -131,10 +125,9 @@ void mock_note_kernel(struct mock_group *g, const struct mock_task *task,
                       const struct mock_symmetric_kernel *kernel,
                       bool is_first);
 
-/* Moves allgathers that copy engines run from the tasks to g->copies. */
+/* Moves allgathers that copy engines run from the tasks to g->copies, and
+ * chooses how they are copied; may call the tuner. */
 void mock_apart_copies(struct mock_group *g);
-
-/* Chooses how they are copied; may call the tuner. */
 void mock_run_copies(struct mock_group *g);
 
 /* Removes tasks that run from symmetric windows, and marks those that could;

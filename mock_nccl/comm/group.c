@@ -187,9 +187,7 @@ static ncclResult_t group_schedule(struct mock_group *g)
     return ncclSuccess;
 }
 
-/* Fills defaults into *filled_ret, clears *outcome, and rejects an invalid
- * call.
- */
+/* Fills in defaults, clears *outcome, and rejects an invalid call. */
 static ncclResult_t group_check_call(const struct mock_call *call,
                                      struct mock_call *filled_ret,
                                      struct mock_outcome *outcome)
@@ -347,8 +345,7 @@ static ncclResult_t group_launch(const struct mock_group *g)
     return ncclSuccess;
 }
 
-/* Decides on all. Tasks are to be freed, or that of a single collective lies in
- * 'one', with room for others of its kind. */
+/* Decides on all. Tasks are to be freed, or lie in 'one' if there is one. */
 static ncclResult_t group_begin(struct mock_group *g,
                                 const struct mock_call *calls, size_t n,
                                 struct mock_task one[4])
@@ -445,15 +442,13 @@ ncclResult_t mock_comm_capture(struct mock_comm *comm,
     struct mock_task one[4];
     ncclResult_t rc;
 
-    if (graph == NULL)
-        return mock_fail_memory();
-    graph->comm = comm;
-    graph->n = n;
-    graph->outcomes = calloc(n + 1, sizeof(*graph->outcomes));
-    if (graph->outcomes == NULL) {
+    if (graph == NULL ||
+        (graph->outcomes = calloc(n + 1, sizeof(*graph->outcomes))) == NULL) {
         free(graph);
         return mock_fail_memory();
     }
+    graph->comm = comm;
+    graph->n = n;
     g.outcomes = graph->outcomes;
     rc = group_run(&g, calls, n, one);
     graph->n_launched = rc == ncclSuccess ? g.n : 0;

@@ -100,16 +100,16 @@ static int group_order_compare_old_kind(const struct mock_task *a,
 {
     /* NCCL's number of the type that an element size stands for */
     static const int types[] = {[1] = 0, [2] = 9, [4] = 7, [8] = 8};
-    int order = COMPARE(b->call.coll, a->call.coll);
+    const int orders[] = {
+        COMPARE(b->call.coll, a->call.coll),
+        COMPARE(types[b->call.element_size], types[a->call.element_size]),
+        COMPARE(b->call.no_nvls, a->call.no_nvls),
+        COMPARE(b->call.kind, a->call.kind)};
+    int i = 0;
 
-    if (order == 0)
-        order =
-            COMPARE(types[b->call.element_size], types[a->call.element_size]);
-    if (order == 0)
-        order = COMPARE(b->call.no_nvls, a->call.no_nvls);
-    if (order == 0)
-        order = COMPARE(b->call.kind, a->call.kind);
-    return order;
+    while (i < 3 && orders[i] == 0)
+        i++;
+    return orders[i];
 }
 
 /* By collective, type, operation and size, descending; of equal tasks the later

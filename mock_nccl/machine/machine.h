@@ -6,9 +6,7 @@
 struct mock_recorded;
 
 /* A row of calibration.csv, for one node: modelled times of a pair are
- *
  *   launch_us + latency * steps_us + (bandwidth + copy * n / (n - 1)) * data_us
- *
  * where n are the ranks, and the cost model's time is its base latency, plus
  * steps_us, plus data_us. It changes no cost and no choice of NCCL's. */
 struct mock_calibration {

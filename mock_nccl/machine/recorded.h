@@ -82,19 +82,17 @@ ncclResult_t mock_records_load(const char *path, bool is_overlap,
                                const struct mock_model *model,
                                struct mock_records *records_ret);
 
-/* Sorts the records, and makes those with the same key one, their mean. */
+/* Sorts the records, and makes those with the same key one, their mean. Finds
+ * the one with a key, or NULL. */
 void mock_records_pool(struct mock_records *records);
-
-/* The record with this key, or NULL. */
 const struct mock_record *mock_records_find(const struct mock_records *records,
                                             const struct mock_record *key);
 
 /* ---- curves ---- */
 
 /* One row, or the mean of the rows of a channel count below NCCL's own. Its
- * spread over iterations is piecewise linear through four quantiles. The
- * largest was not recorded: it follows from the mean. If it would be below p95,
- * it is p95, and all four are scaled instead. */
+ * spread is piecewise linear through four quantiles, the largest of which
+ * follows from the mean: no less than p95, else all four are scaled. */
 struct mock_row {
     double value;       /* time in us, relative to that with NCCL's own channels
                            for other counts */
@@ -110,15 +108,13 @@ struct mock_curve {
     int n_points;
 };
 
-/* One size, or one ratio of compute to collective, with a row for each round.
- */
+/* One size, or ratio of compute to collective, with a row for each round. */
 struct mock_point {
     double at; /* log of the bytes, or of the ratio */
     size_t n_bytes;
     const struct mock_row *rows;
     int n_rounds;
-    bool is_single_pass; /* not interleaved, or a single round, which cannot be
-                            paired with another */
+    bool is_single_pass;          /* not interleaved, or a single round */
     enum mock_time_source source; /* the worst of its rows */
     char kernel[40];              /* as of a record, of its last row */
     enum mock_bits bits;          /* OTHER if any row is, then SAME */
@@ -134,13 +130,11 @@ struct mock_arm {
     struct mock_curve sizes;
 };
 
-/* The arms of a file, sorted like its records, with all their points and rows.
- */
+/* The arms of a file, sorted like its records, with their points and rows. */
 struct mock_recorded {
     struct mock_arm *arms;
     struct mock_point *points;
-    struct mock_point *others; /* iterations: the ratios of all points; else the
-                                  sizes below */
+    struct mock_point *others; /* iterations: all ratios; else 'sizes' */
     struct mock_row *rows;
     int n_arms;
     int n_points;
@@ -197,22 +191,13 @@ static inline struct mock_span mock_curve_find(const struct mock_curve *curve,
     const struct mock_point *hi = curve->points;
     const struct mock_point *end = hi + curve->n_points;
 
-    /* the first point that is not before the position; most curves are too
-     * short to halve */
-    if (curve->n_points <= 8) {
-        while (hi < end && hi->at < at)
-            hi++;
-    } else {
-        for (int n = curve->n_points; n > 0;) {
-            int half = n / 2;
+    /* the first point that is not before the position, by halving */
+    for (int n = curve->n_points; n > 0;) {
+        const int half = n / 2;
+        const bool is_before = hi[half].at < at;
 
-            if (hi[half].at < at) {
-                hi += half + 1;
-                n -= half + 1;
-            } else {
-                n = half;
-            }
-        }
+        hi += is_before ? half + 1 : 0;
+        n = is_before ? n - half - 1 : half;
     }
     if (hi < end && hi->at == at)
         return (struct mock_span){hi, hi, 0};

@@ -113,11 +113,6 @@ static enum mock_time_source timings_get_source(const struct mock_span *span)
         MOCK_TIME_INTERPOLATED);
 }
 
-static bool timings_is_single_pass(const struct mock_span *span)
-{
-    return span->lo->is_single_pass || span->hi->is_single_pass;
-}
-
 static const struct mock_row *timings_get_row(const struct mock_point *point,
                                               int round)
 {
@@ -206,7 +201,7 @@ static struct knot timings_get_knot(const struct mock_pair *pair, int i,
     knot.log_ratio =
         span.lo->rows->log_value +
         span.weight * (span.hi->rows->log_value - span.lo->rows->log_value);
-    knot.is_single_pass = timings_is_single_pass(&span);
+    knot.is_single_pass = span.lo->is_single_pass || span.hi->is_single_pass;
     return knot;
 }
 
@@ -307,7 +302,7 @@ timings_look_up(const struct mock_machine *machine, const struct mock_run *run,
                                  timings_get_mean(&span, 0);
     }
     time.source = mock_worse_source(time.source, timings_get_source(&span));
-    time.is_single_pass |= timings_is_single_pass(&span);
+    time.is_single_pass |= span.lo->is_single_pass || span.hi->is_single_pass;
     return time;
 }
 

@@ -37,36 +37,12 @@ const ncclTunerConstants_v7_t mock_default_constants = {
             [NCCL_ALGO_PAT] = {0, 0, 14},
         },
     },
-    .llMaxBws = {
-        [NCCL_VOLTA_COMPCAP_IDX] = {39.0, 39.0, 20.4},
-        [NCCL_AMPERE_COMPCAP_IDX] = {87.7, 22.5, 19.0},
-        [NCCL_HOPPER_COMPCAP_IDX] = {141.0, 45.0, 35.0},
-        [NCCL_BLACKWELL_COMPCAP_IDX] = {282.0, 90.0, 70.0},
-    },
-    .perChMaxRingLL128Bws = {
-        [NCCL_VOLTA_COMPCAP_IDX] = {20.0, 20.0, 20.0},
-        [NCCL_AMPERE_COMPCAP_IDX] = {20.0, 20.0, 20.0},
-        [NCCL_HOPPER_COMPCAP_IDX] = {36.7, 36.7, 36.7},
-        [NCCL_BLACKWELL_COMPCAP_IDX] = {73.4, 34.6, 73.4},
-    },
-    .perChMaxTreeLL128Bws = {
-        [NCCL_VOLTA_COMPCAP_IDX] = {20.0, 20.0, 20.0},
-        [NCCL_AMPERE_COMPCAP_IDX] = {20.0, 20.0, 20.0},
-        [NCCL_HOPPER_COMPCAP_IDX] = {36.7, 36.7, 29.0},
-        [NCCL_BLACKWELL_COMPCAP_IDX] = {55.6, 31.67, 20.0},
-    },
-    .perChMaxTreeBws = {
-        [NCCL_VOLTA_COMPCAP_IDX] = {26.5, 18.5, 10.0},
-        [NCCL_AMPERE_COMPCAP_IDX] = {24.0, 23.6, 17.8},
-        [NCCL_HOPPER_COMPCAP_IDX] = {38.7, 41.4, 36.0},
-        [NCCL_BLACKWELL_COMPCAP_IDX] = {70.0, 42.8, 24.0},
-    },
-    .perChMaxNVLSTreeBws = {
-        [NCCL_VOLTA_COMPCAP_IDX] = {26.5, 18.5, 10.0},
-        [NCCL_AMPERE_COMPCAP_IDX] = {24.0, 23.6, 17.8},
-        [NCCL_HOPPER_COMPCAP_IDX] = {0.0, 57.7, 45.5},
-        [NCCL_BLACKWELL_COMPCAP_IDX] = {0.0, 96.0, 43.8},
-    },
+    /* of Volta, Ampere, Hopper and Blackwell */
+    .llMaxBws = {{39.0, 39.0, 20.4}, {87.7, 22.5, 19.0}, {141.0, 45.0, 35.0}, {282.0, 90.0, 70.0}},
+    .perChMaxRingLL128Bws = {{20.0, 20.0, 20.0}, {20.0, 20.0, 20.0}, {36.7, 36.7, 36.7}, {73.4, 34.6, 73.4}},
+    .perChMaxTreeLL128Bws = {{20.0, 20.0, 20.0}, {20.0, 20.0, 20.0}, {36.7, 36.7, 29.0}, {55.6, 31.67, 20.0}},
+    .perChMaxTreeBws = {{26.5, 18.5, 10.0}, {24.0, 23.6, 17.8}, {38.7, 41.4, 36.0}, {70.0, 42.8, 24.0}},
+    .perChMaxNVLSTreeBws = {{26.5, 18.5, 10.0}, {24.0, 23.6, 17.8}, {0.0, 57.7, 45.5}, {0.0, 96.0, 43.8}},
 };
 
 /* The constants that differ from those of 2.28, with the first and the last

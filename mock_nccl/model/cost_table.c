@@ -8,11 +8,10 @@
 #include "model/cost_model.h"
 
 enum {
-    MAX_EXACT_FP8_RANKS =
-        8, /* ranks of a ring; with more, fp8 loses too much precision */
-    MIN_PLATEAU = 64,  /* bytes per rank and channel */
-    RANKS_OF_ARM = 4,  /* GPUs per node */
-    FAST_NETWORK = 96, /* GB/s of a NIC */
+    MAX_EXACT_FP8_RANKS = 8, /* of a ring; with more, fp8 loses precision */
+    MIN_PLATEAU = 64,        /* bytes per rank and channel */
+    RANKS_OF_ARM = 4,        /* GPUs per node */
+    FAST_NETWORK = 96,       /* GB/s of a NIC */
     FP8_FACTOR = 1024,
 };
 

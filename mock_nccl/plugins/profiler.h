@@ -60,10 +60,9 @@ void mock_profile_call(struct mock_listener *l, const struct mock_call *call,
                        size_t share_bytes, bool in_group, bool captured,
                        struct mock_profiled_call *profiled_ret);
 
-/* Whether the profiler requested the times of the call's channels. */
+/* Whether the profiler requested the times of the call's channels, and whether
+ * NCCL reports kernels for symmetric windows. */
 bool mock_profile_is_timed(const struct mock_profiled_call *profiled);
-
-/* Whether NCCL reports kernels for symmetric windows. */
 bool mock_profile_has_symmetric(const struct mock_listener *l);
 
 /* Report the begin and the end of ncclGroupEnd. */

@@ -54,16 +54,6 @@ static bool rank_process_move(int socket, void *data, size_t size, bool sends)
     return true;
 }
 
-static bool rank_process_send_all(int socket, const void *data, size_t size)
-{
-    return rank_process_move(socket, (void *)data, size, true);
-}
-
-static bool rank_process_receive_all(int socket, void *data, size_t size)
-{
-    return rank_process_move(socket, data, size, false);
-}
-
 /* ---- the rank's end ---- */
 
 /* Receives an order with its calls and its machine, which stays allocated until
@@ -74,7 +64,7 @@ static bool rank_process_receive_order(int socket, struct mock_order *order,
 {
     struct mock_machine *machine;
 
-    if (!rank_process_receive_all(socket, order, sizeof(*order)))
+    if (!rank_process_move(socket, order, sizeof(*order), false))
         return false;
     free(*calls);
     free(*outcomes);
@@ -82,15 +72,15 @@ static bool rank_process_receive_order(int socket, struct mock_order *order,
     *outcomes = calloc(order->n_calls + 1, sizeof(**outcomes));
     order->calls = *calls;
     if (*calls == NULL || *outcomes == NULL ||
-        !rank_process_receive_all(socket, *calls,
-                                  order->n_calls * sizeof(**calls)))
+        !rank_process_move(socket, *calls, order->n_calls * sizeof(**calls),
+                           false))
         return false;
     if (order->machine == NULL)
         return true;
     machine = calloc(1, sizeof(*machine));
     order->machine = machine;
     if (machine == NULL ||
-        !rank_process_receive_all(socket, machine, sizeof(*machine)))
+        !rank_process_move(socket, machine, sizeof(*machine), false))
         return false;
     machine->timings = NULL; /* communicators do not use them */
     machine->overlaps = NULL;
@@ -134,12 +124,12 @@ static ncclResult_t rank_process_post(struct mock_rank *rank,
     p->n_outcomes = order->n_calls;
     if (p->pid == 0)
         return mock_fail(ncclRemoteError, "its process has ended");
-    if (rank_process_send_all(p->socket, order, sizeof(*order)) &&
-        rank_process_send_all(p->socket, order->calls,
-                              order->n_calls * sizeof(*order->calls)) &&
+    if (rank_process_move(p->socket, (void *)order, sizeof(*order), true) &&
+        rank_process_move(p->socket, (void *)order->calls,
+                          order->n_calls * sizeof(*order->calls), true) &&
         (order->machine == NULL ||
-         rank_process_send_all(p->socket, order->machine,
-                               sizeof(*order->machine))))
+         rank_process_move(p->socket, (void *)order->machine,
+                           sizeof(*order->machine), true)))
         return ncclSuccess;
     return rank_process_report_exit(p);
 }
@@ -159,9 +149,9 @@ static ncclResult_t rank_process_wait_for(struct mock_rank *rank)
         return mock_fail(ncclInProgress, "has not come back for %d s",
                          PATIENCE_MS / 1000);
     }
-    if (!rank_process_receive_all(p->socket, &reply, sizeof(reply)) ||
-        !rank_process_receive_all(p->socket, p->outcomes,
-                                  p->n_outcomes * sizeof(*p->outcomes)))
+    if (!rank_process_move(p->socket, &reply, sizeof(reply), false) ||
+        !rank_process_move(p->socket, p->outcomes,
+                           p->n_outcomes * sizeof(*p->outcomes), false))
         return rank_process_report_exit(p);
     return mock_restore(&reply);
 }
@@ -213,9 +203,9 @@ ncclResult_t mock_process_start(struct mock_rank *rank,
             struct mock_kept reply;
 
             mock_keep(&reply, mock_rank_execute(rank, &order, outcomes));
-            if (!rank_process_send_all(socket, &reply, sizeof(reply)) ||
-                !rank_process_send_all(socket, outcomes,
-                                       order.n_calls * sizeof(*outcomes)))
+            if (!rank_process_move(socket, &reply, sizeof(reply), true) ||
+                !rank_process_move(socket, (void *)outcomes,
+                                   order.n_calls * sizeof(*outcomes), true))
                 break;
         }
         _exit(0); /* the caller's exit handlers must not run here */

@@ -6,9 +6,7 @@
 #include "base/error.h"
 #include "machine/machine.h"
 
-enum {
-    MAX_THREADS = 64
-}; /* threads that init at the same time in one process */
+enum { MAX_THREADS = 64 }; /* that init at the same time in one process */
 
 /* ---- one order for all ---- */
 

@@ -117,72 +117,19 @@ static const struct mock_line net_lines[] = {
 
 /* ---- rules, as functions of the version 'v' ---- */
 
-enum { LIBRARY_NAME_SIZE = 255 }; /* from 2.26 on */
-
+#define RULE(type, name, value) .name = (value),
 #define LOADER(v, prefix_, lines_, net_) { \
     .prefix = (prefix_), \
     .release = (v), \
     .lines = (lines_), \
-    .mode = (v) < MOCK_2_26 ? RTLD_LAZY : RTLD_NOW, \
-    .name_size = (v) < MOCK_2_26 ? PATH_MAX : LIBRARY_NAME_SIZE, \
     .net = (net_), \
-    .has_static_plugin = (v) >= MOCK_2_22, \
-    .has_none_keyword = (v) >= MOCK_2_28, \
-    .is_list = (v) >= MOCK_2_27, \
-    .reports_empty = (v) >= MOCK_2_28, \
-    .extends_files = (v) <= MOCK_2_26, \
-    .keeps_last_name = (v) == MOCK_2_26, \
-    .keeps_unsupported = (v) == MOCK_2_26, \
-    .counts_all = (v) == MOCK_2_21, \
+    MOCK_LOADER_RULES(RULE, v) \
 }
 #define TUNER_NET(v) ((v) < MOCK_2_26 ? MOCK_NET_BY_NAME : (v) == MOCK_2_26 ? MOCK_NET_SHARED : MOCK_NET_AGAIN)
 #define PROFILER_NET(v) ((v) <= MOCK_2_27 ? MOCK_NET_NEVER : MOCK_NET_AGAIN)
 
-#define PROFILERS(v) { \
-    .loader = LOADER(v, "libnccl-profiler", profiler_lines, PROFILER_NET(v)), \
-    .newest = (v) < MOCK_2_27 ? 0 : (v) == MOCK_2_27 ? 4 : (v) == MOCK_2_28 ? 5 \
-              : (v) < MOCK_2_31 ? 6 : 7, \
-    .failure = (v) <= MOCK_2_27 ? MOCK_PROFILER_UNLOADED \
-               : (v) < MOCK_2_30 ? MOCK_PROFILER_KEPT : MOCK_PROFILER_RELEASED, \
-    .needs_group = (v) == MOCK_2_27, \
-    .lists_mask = (v) >= MOCK_2_29, \
-    .omits_broadcasts = (v) >= MOCK_2_29, \
-}
-
 #define NO_HOUR 3.6e9f /* "no operation will take an hour" */
 #define AVAILABLE "available for function <function> with datatype <type>.<NCCL_ALGO><NCCL_PROTO>"
-
-/* Log lines of 2.31 that contain addresses are omitted. */
-#define CHOICE(v) { \
-    .selection = (v) == MOCK_2_21 ? MOCK_SELECT_PAIR : (v) < MOCK_2_31 ? MOCK_SELECT_FIRST : MOCK_SELECT_VALID, \
-    .channels = (v) == MOCK_2_21 ? MOCK_CHANNELS_WHOLE \
-                : (v) < MOCK_2_31 ? MOCK_CHANNELS_FIELD : MOCK_CHANNELS_LOWER, \
-    .symmetric = (v) < MOCK_2_27 ? MOCK_SYMMETRIC_NEVER : (v) == MOCK_2_27 ? MOCK_SYMMETRIC_ALONE \
-                 : (v) == MOCK_2_28 ? MOCK_SYMMETRIC_BOTH \
-                 : (v) < MOCK_2_31 ? MOCK_SYMMETRIC_ONE : MOCK_SYMMETRIC_ASKED, \
-    .copies = (v) < MOCK_2_28 ? MOCK_COPIES_NEVER : (v) == MOCK_2_28 ? MOCK_COPIES_BOTH \
-              : (v) < MOCK_2_31 ? MOCK_COPIES_INTO : MOCK_COPIES_ASKED, \
-    .rearch = (v) >= MOCK_2_31, \
-    .plain_lists = (v) < MOCK_2_24, \
-    .narrows_named = (v) >= MOCK_2_31, \
-    .symmetric_avg = (v) >= MOCK_2_30, \
-    .symmetric_avg_everywhere = (v) < MOCK_2_32_6, \
-    .ignores_symmetric_error = (v) >= MOCK_2_30, \
-    .gathers_broadcasts = (v) >= MOCK_2_29, \
-    .groups_by_count = (v) == MOCK_2_21, \
-    .ceiling = (v) < MOCK_2_29 ? NO_HOUR : FLT_MAX, \
-    .drops_edits = (v) == MOCK_2_31 || (v) == MOCK_2_32_3, \
-    .reports_variables = (v) >= MOCK_2_24, \
-    .nothing = (v) < MOCK_2_24 ? "Error : no algorithm/protocol available" \
-               : (v) < MOCK_2_30 ? "Error : no algorithm/protocol " AVAILABLE \
-               : (v) < MOCK_2_31 ? "No algorithm/protocol " AVAILABLE \
-               : "No algorithm/protocol nor symKernelId " AVAILABLE, \
-    .decided = (v) < MOCK_2_23 ? "<bytes> Bytes -> Algo <algo> proto <proto> time <us>" \
-               : (v) < MOCK_2_24 ? "<function>: <bytes> Bytes -> Algo <algo> proto <proto> time <us>" \
-               : NULL, \
-    .scheduled = (v) < MOCK_2_24 ? NULL : "<function>: <bytes> Bytes -> Algo <algorithm> proto <protocol> " \
-                                          "channel{Lo..Hi}={<lo>..<hi>}", \
-}
 
 static const int ll128_2_21[] = {70, 80, 90, 0};
 static const int ll128_2_25[] = {70, 80, 90, 100, 120, 0};
@@ -192,73 +139,15 @@ enum { MAX_NVLS_RANKS = 32, MAX_COLLNET_RANKS = 8 };
 
 enum { NVLS_TREE_CORRECTIONS = 24 };
 
-#define MODEL(v) { \
-    .release = (v), \
-    .newest_compcap = (v) < MOCK_2_25 ? NCCL_HOPPER_COMPCAP_IDX : NCCL_BLACKWELL_COMPCAP_IDX, \
-    .ll128_on = (v) < MOCK_2_25 ? ll128_2_21 : (v) < MOCK_2_27 ? ll128_2_25 : NULL, \
-    .ll128_unlike = (v) >= MOCK_2_30, \
-    .ll128_c2c = (v) >= MOCK_2_27, \
-    .pat = (v) >= MOCK_2_23, \
-    .mixed_like_amd = (v) >= MOCK_2_24, \
-    .ring_backup = (v) < MOCK_2_24, \
-    .ring_keeps_protocols = (v) == MOCK_2_21, \
-    .needs_collnet = (v) < MOCK_2_24, \
-    .nvls_heads = (v) >= MOCK_2_28, \
-    .heads_for_nvls = (v) >= MOCK_2_27, \
-    .nvls_by_network = (v) >= MOCK_2_30, \
-    .nvls_within_channels = (v) >= MOCK_2_28, \
-    .chain_on_heads = (v) >= MOCK_2_30, \
-    .nvls = (v) < MOCK_2_27 ? MOCK_NVLS_SLOWEST : (v) == MOCK_2_27 ? MOCK_NVLS_GATHERS : MOCK_NVLS_EFFICIENCY, \
-    .ring_ll128_alone = (v) < MOCK_2_23 ? .7 : .92, \
-    .pat_share = (v) == MOCK_2_23 ? .85 : .75, \
-    .scales_nvls_gathers = (v) < MOCK_2_23, \
-    .direct_by_ranks = (v) < MOCK_2_27, \
-    .n_nvls_tree_corrections = (v) < MOCK_2_29 ? 0 : NVLS_TREE_CORRECTIONS, \
-    .corrects_tiny = (v) == MOCK_2_21, \
-    .alone_like_tree = (v) >= MOCK_2_23, \
-    .crosses_twice = (v) < MOCK_2_23, \
-    .pat_base_first = (v) < MOCK_2_28, \
-    .batch = (v) == MOCK_2_21 ? 9 : (v) == MOCK_2_22 ? 16 : (v) < MOCK_2_30 ? 10 : 8, \
-    .fp8 = (v) < MOCK_2_24 ? MOCK_FP8_FREE : (v) < MOCK_2_31 ? MOCK_FP8_ENTRIES \
-           : (v) < MOCK_2_32_6 ? MOCK_FP8_TIMES : MOCK_FP8_BYTES, \
-    .collnet_on_heads = (v) >= MOCK_2_31, \
-    .ring_threads = (v) >= MOCK_2_31, \
-    .pat_threads = (v) >= MOCK_2_32_6, \
-    .pat_by_nvls_channels = (v) >= MOCK_2_32_6, \
-    .slower_links = (v) >= MOCK_2_31, \
-    .ratio_last = (v) >= MOCK_2_31, \
-    .pat_by_nvls = (v) >= MOCK_2_31, \
-    .pat_averages = (v) >= MOCK_2_31, \
-    .n_nvls_tree_on_arm = (v) < MOCK_2_31 ? 0 : (v) == MOCK_2_31 ? NVLS_TREE_CORRECTIONS - 1 : 20, \
-    .all_like_tree = (v) >= MOCK_2_23 && (v) < MOCK_2_31, \
-    .plateau_on_node = (v) >= MOCK_2_31, \
-    .plateau_by_steps = (v) >= MOCK_2_32_3, \
-    .pat_flushes = (v) < MOCK_2_31, \
-    .allgather_by_type = (v) == MOCK_2_21, \
-    .nvls_gathers_one_node = (v) < MOCK_2_27, \
-    .max_nvls_gather_ranks = (v) < MOCK_2_25 ? 0 : MAX_NVLS_RANKS, \
-    .max_collnet_ranks = (v) < MOCK_2_23 ? MAX_COLLNET_RANKS : 0, \
-    .max_direct_ranks = (v) < MOCK_2_23 ? 0 : MAX_COLLNET_RANKS, \
-    .max_chain_ranks = (v) < MOCK_2_28 ? 0 : MAX_COLLNET_RANKS, \
-    .symmetric_even = (v) >= MOCK_2_31, \
-    .symmetric_scatters = (v) >= MOCK_2_31, \
-    .symmetric_tma = (v) >= MOCK_2_31, \
-    .max_channels = (v) < MOCK_2_25 ? 32 : 64, \
-    .fine_cells = (v) < MOCK_2_23, \
-    .weighs_ll = (v) >= MOCK_2_26, \
-    .fills_channels = (v) >= MOCK_2_29, \
-    .accepts_negative = (v) >= MOCK_2_22 && (v) < MOCK_2_29, \
-    .min_traffic = (v) < MOCK_2_23 ? 512 : (v) < MOCK_2_29 ? 16 << 10 : 32 << 10, \
-}
-
 /* ---- versions ---- */
 
 #define VERSION(v, name_, newest_tuner_, n_algos_) [v] = { \
     .name = (name_), \
     .loader = LOADER(v, "libnccl-tuner", tuner_lines, TUNER_NET(v)), \
-    .choice = CHOICE(v), \
-    .model = MODEL(v), \
-    .profiler = PROFILERS(v), \
+    .choice = {MOCK_CHOICE_RULES(RULE, v)}, \
+    .model = {MOCK_MODEL_RULES(RULE, v)}, \
+    .profiler = {.loader = LOADER(v, "libnccl-profiler", profiler_lines, PROFILER_NET(v)), \
+                 MOCK_PROFILER_RULES(RULE, v)}, \
     .net = LOADER(v, "libnccl-net", net_lines, MOCK_NET_NEVER), \
     .newest_net = (v) < MOCK_2_24 ? 8 : (v) < MOCK_2_26 ? 9 : (v) < MOCK_2_28 ? 10 : (v) < MOCK_2_30 ? 11 : 12, \
     .oldest_net = (v) < MOCK_2_26 ? 5 : 6, \
