@@ -1,5 +1,4 @@
-/* mix.h - pseudo-random numbers that are the same on all machines, and commIds
- */
+/* mix.h - pseudo-random numbers, the same on all machines, and commIds */
 #pragma once
 
 #include <stdint.h>

@@ -1,5 +1,4 @@
-/* comm.c - the calls of a communicator's tuner, and NCCL's use of the answers
- */
+/* comm.c - calls of a communicator's tuner, and NCCL's use of the answers */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -557,8 +556,7 @@ ncclResult_t mock_comm_create(struct mock_nccl *nccl,
     return mock_comm_create_rank(nccl, machine, comm_id, 0, comm_ret);
 }
 
-/* Creates a child, with at most the parents' channels if it shares resources.
- */
+/* Creates a child: with the parents' channels at most, if it shares them. */
 static ncclResult_t comm_create_child(const struct mock_comm *parent,
                                       const struct mock_machine *machine,
                                       uint64_t id, int rank,

@@ -37,8 +37,7 @@ ncclResult_t mock_comm_decide(struct mock_comm *comm,
                               struct mock_outcome *outcome,
                               int *max_channels_ret);
 
-/* Calls the tuner with a table in which all is ruled out (mock_call.windows).
- */
+/* Calls the tuner with a table of nothing to choose (mock_call.windows). */
 ncclResult_t mock_comm_preview(struct mock_comm *comm,
                                const struct mock_call *call);
 

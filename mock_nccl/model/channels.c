@@ -217,8 +217,7 @@ struct cells {
                         into its free room; later also one that does not */
 };
 
-/* Cells of the first channel, of each of 'n_mid' middle ones, and of the last.
- */
+/* Cells of the first channel, of each of 'n_mid' between, and of the last. */
 struct deal {
     size_t lo;
     size_t n_mid;

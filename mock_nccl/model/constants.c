@@ -80,17 +80,14 @@ static const struct {
 };
 // clang-format on
 
-enum {
-    N_DIFFERENCES =
-        sizeof(constants_differences) / sizeof(constants_differences[0])
-};
-
 void mock_release_constants(int release, ncclTunerConstants_v7_t *constants_ret)
 {
     double *numbers = (double *)constants_ret;
 
     *constants_ret = mock_default_constants;
-    for (int i = 0; i < N_DIFFERENCES; i++)
+    for (size_t i = 0;
+         i < sizeof(constants_differences) / sizeof(constants_differences[0]);
+         i++)
         if ((int)constants_differences[i].first <= release &&
             release <= (int)constants_differences[i].last)
             memcpy(&numbers[constants_differences[i].at],

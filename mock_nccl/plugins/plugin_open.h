@@ -1,5 +1,4 @@
-/* plugin_open.h - opens a plugin's library, and logs the lines of each version
- */
+/* plugin_open.h - opens a plugin's library, and logs as each version does */
 #pragma once
 
 #include "versions/versions.h"

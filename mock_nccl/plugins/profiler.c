@@ -13,10 +13,7 @@
 #include "base/names.h"
 #include "plugins/plugin_open.h"
 
-enum {
-    OLDEST = 4,     /* oldest supported version */
-    OLDEST_EVER = 1 /* oldest version that NCCL looks for */
-};
+enum { OLDEST = 4, OLDEST_EVER = 1 }; /* supported, and looked for by NCCL */
 
 enum status { FAILED = -1, READY, LOADED };
 
@@ -74,8 +71,7 @@ void mock_profiler_destroy(struct mock_profiler *p)
 
 /* ---- loading ---- */
 
-/* Looks for a profiler in the library; those of versions before 4 are not used.
- */
+/* Looks for a profiler in the library; none before version 4 is used. */
 static bool profiler_find(struct mock_profiler *p)
 {
     const struct mock_loader_rules *rules = &p->rules->loader;

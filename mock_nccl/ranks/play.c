@@ -95,23 +95,20 @@ static void play_deactivate(struct play *p, int place)
     p->turn = -1;
 }
 
-static bool play_rank_dies(const struct play *p, int rank)
+/* Ends a rank that dies before its step; false for others. */
+static bool play_end_rank(struct play *p, int place)
 {
     const struct mock_death *death = p->script->death;
-
-    return death != NULL &&
-           death->rank == mock_ranks_get(p->ranks, rank)->number &&
-           death->step == p->players[rank].at;
-}
-
-static void play_remove_rank(struct play *p, int place)
-{
     struct mock_rank *rank = mock_ranks_get(p->ranks, p->active[place]);
 
+    if (death == NULL || death->rank != rank->number ||
+        death->step != p->players[p->active[place]].at)
+        return false;
     rank->dead = true;
     if (rank->carrier != NULL)
         rank->carrier->ops->kill(rank);
     play_deactivate(p, place);
+    return true;
 }
 
 /* Runs one step of one rank at a time. */
@@ -128,10 +125,8 @@ static ncclResult_t play_in_turn(struct play *p)
             p->turn = (int)((random >> 32) % (uint64_t)p->n_active);
         place = p->turn;
         rank = p->active[place];
-        if (play_rank_dies(p, rank)) {
-            play_remove_rank(p, place);
+        if (play_end_rank(p, place))
             continue;
-        }
         play_prepare_step(p, rank);
         rc = play_compare(p, rank,
                           mock_rank_run_order(mock_ranks_get(p->ranks, rank),
@@ -153,8 +148,7 @@ static ncclResult_t play_at_once(struct play *p)
         int n_posted = 0;
 
         for (int place = p->n_active - 1; place >= 0; place--)
-            if (play_rank_dies(p, p->active[place]))
-                play_remove_rank(p, place);
+            play_end_rank(p, place);
         for (; n_posted < p->n_active && first.rc == ncclSuccess; n_posted++) {
             const int player = p->active[n_posted];
             struct mock_rank *rank = mock_ranks_get(p->ranks, player);

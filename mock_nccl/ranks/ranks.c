@@ -203,8 +203,7 @@ static ncclResult_t ranks_run_on(struct mock_ranks *parent, int r,
     return ranks_run_in_turn(&all[r], 1, &order);
 }
 
-/* The parent's first ranks execute 'order', the rest the same without a color.
- */
+/* The parent's first ranks execute 'order', the rest do without a color. */
 static ncclResult_t ranks_make_child(struct mock_ranks *parent,
                                      const struct mock_machine *machine,
                                      struct mock_order order,

@@ -102,8 +102,7 @@ enum mock_profiler_failure {
     MOCK_PROFILER_RELEASED, /* NCCL releases the profiler as at the end */
 };
 
-/* Rules for profilers, from version 4 on; 'newest' is 0 if none is supported.
- */
+/* Rules for profilers, from version 4 on; 'newest' is 0 where there is none. */
 // clang-format off
 #define MOCK_PROFILER_RULES(RULE, v) \
     RULE(int, newest, (v) < MOCK_2_27 ? 0 : (v) == MOCK_2_27 ? 4 : (v) == MOCK_2_28 ? 5 : (v) < MOCK_2_31 ? 6 : 7) \
