@@ -393,13 +393,15 @@ uint64_t CaptureOf(cudaStream_t stream)
 namespace
 {
 
-Node *AddNode(Graph *graph, int type, const std::vector<Node *> &after)
+Node *AddNode(Graph *graph, int type, const std::vector<Node *> &after,
+              Event *event = nullptr)
 {
     Node &node = graph->nodes.emplace_back();
 
     node.graph = graph;
     node.type = type;
     node.after = after;
+    node.event = event;
     return &node;
 }
 
@@ -467,9 +469,8 @@ Node *AddWait(cudaStream_t stream, Event *event, bool is_behind)
 {
     Locked lock;
     Stream *s = StreamOf(stream);
-    Node *node = AddNode(s->graph, kWait, {});
+    Node *node = AddNode(s->graph, kWait, {}, event);
 
-    node->event = event;
     if (is_behind)
         std::swap(node->after, s->after);
     return node;
@@ -478,10 +479,8 @@ Node *AddWait(cudaStream_t stream, Event *event, bool is_behind)
 Node *AddRecord(Event *event, Node *after)
 {
     Locked lock;
-    Node *node = AddNode(after->graph, kRecord, {after});
 
-    node->event = event;
-    return node;
+    return AddNode(after->graph, kRecord, {after}, event);
 }
 
 void BeginCapture(cudaStream_t stream)
@@ -619,17 +618,14 @@ uint64_t CountDriverCalls()
 
 std::set<std::string> Describe(const Graph *graph)
 {
-    static const std::map<int, const char *> kinds = {{kKernel, "kernel"},
-                                                      {kCopy, "copy"},
-                                                      {kHost, "work"},
-                                                      {kWait, "wait"},
-                                                      {kRecord, "record"}};
+    static const char *const kinds[] = {"kernel", "copy", "",     "work",
+                                        "",       "",     "wait", "record"};
     std::map<int, int> n_of;
     std::map<const Node *, std::string> names;
     std::set<std::string> lines;
 
     for (const Node &node : graph->nodes) {
-        names[&node] = kinds.at(node.type) + std::to_string(++n_of[node.type]);
+        names[&node] = kinds[node.type] + std::to_string(++n_of[node.type]);
         lines.insert(names[&node]);
     }
     for (const Node &node : graph->nodes)
@@ -686,7 +682,6 @@ EXPORTED int cuCtxPopCurrent_v2(void **current)
 EXPORTED int cuStreamCreate(cudaStream_t *stream, unsigned)
 {
     Locked lock;
-
     gpu.n_created++;
     *stream = NewStream();
     return kOk;
@@ -787,15 +782,11 @@ EXPORTED int cuGraphNodeGetDependentNodes_v2(void *node, void **behind,
     return GiveNodes(all, behind, edges, n);
 }
 
-static int GiveEvent(const void *node, int type, void **event)
+static int GiveEvent(void *node, int type, void **event)
 {
-    const Node *n = static_cast<const Node *>(node);
-
     n_driver_calls++;
-    if (n->type != type)
-        return kInvalid;
-    *event = n->event;
-    return kOk;
+    *event = static_cast<Node *>(node)->event;
+    return static_cast<Node *>(node)->type == type ? kOk : kInvalid;
 }
 
 EXPORTED int cuGraphEventWaitNodeGetEvent(void *node, void **event)
