@@ -67,12 +67,18 @@ class Objective : public testing::Test
     // "COLLECTIVE MIN-MAX ARM" a rule.
     std::vector<std::string> Rules(const Data &d)
     {
-        return measured::Rules(
-            Compare(d),
-            {0.02, false, false, false, STP_POLICY_OF_ARMS, nullptr, nullptr},
-            [](const stp_derived_rule &r) {
-                return std::to_string(r.coll) + " ";
-            });
+        return measured::Rules(Compare(d),
+                               {0.02,
+                                false,
+                                false,
+                                false,
+                                STP_POLICY_OF_ARMS,
+                                nullptr,
+                                nullptr,
+                                {}},
+                               [](const stp_derived_rule &r) {
+                                   return std::to_string(r.coll) + " ";
+                               });
     }
 
     stp_dataset selected_{};

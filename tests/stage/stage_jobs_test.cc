@@ -446,9 +446,11 @@ const struct SayCase {
      "NCCL_GRAPH_MIXING_SUPPORT=0 switches off the order that staged calls of "
      "graphs need"},
     {"FAKE_NCCL_VERSION=22699", "NCCL is older than 2.27 and has no windows"},
+    {"FAKE_NCCL_NO_SYMMETRIC=1", // the rank that was first to see it is named
+     " takes no symmetric kernel (GPUs may lack peer access), or keeps no order "
+     "of graphs"},
     {"FAKE_NCCL_NO_SYMMETRIC=1",
-     "warning: no call of a communicator is staged: "
-     "rank 0 takes no symmetric kernel"},
+     "warning: no call of a communicator is staged: rank "},
     {"STEPTUNE_STAGE_FILE=/nowhere",
      "the file of rules (STEPTUNE_STAGE_FILE) is refused"},
     {"STEPTUNE_STAGE_WAIT=0", "STEPTUNE_STAGE_WAIT is '0', expected a number "

@@ -393,6 +393,7 @@ static enum stp_status text_read_arm(struct reader *r,
 {
     const struct stp_field *name = &words[n > 1 ? 1 : 0];
 
+    STP_TRY(text_end_run(r)); /* another arm's rounds are the same ones */
     if (stp_arm_from_name(name->s, name->len, &r->m.arm))
         return STP_OK;
     return stp_fail_at(
