@@ -56,21 +56,15 @@ enum stp_room {
 };
 
 struct stp_engine_ops {
-    /* "cuda", "cpu" or "mock".  Static storage. */
-    const char *name;
-
     void (*info)(const void *self, struct stp_device_info *info_ret);
 
     /* ---- at once, while no noted work is yet to run ---- */
 
-    /* 'nbytes' of zeros.  'registers': collectives use it, and setups of
-     * registered buffers that are selected from now on register it, so that all
-     * ranks ask for as much; two at a time.  STP_ERR_NOMEM says for which
-     * 'purpose', such as "gradients", how much was asked and how much there is.
-     * Freed by release(). */
+    /* 'nbytes' of zeros, which no setup registers.  STP_ERR_NOMEM says for
+     * which 'purpose', such as "gradients", how much was asked and how much
+     * there is. Freed by release(). */
     enum stp_status (*alloc)(void *self, uint64_t nbytes, const char *purpose,
-                             bool registers, void **address_ret,
-                             struct stp_error *err);
+                             void **address_ret, struct stp_error *err);
 
     /* Frees all that alloc() gave, so that the next run begins with all memory;
      * close() does, too. */

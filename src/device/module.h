@@ -9,7 +9,7 @@
 #include "device/engine.h"
 #include "launch/world.h"
 
-enum { STP_MODULE_ABI = 6, STP_MAX_HOST_GPUS = 16 };
+enum { STP_MODULE_ABI = 7, STP_MAX_HOST_GPUS = 16 };
 
 /* A driver's list of the GPUs of this host. */
 struct stp_survey {
@@ -27,8 +27,7 @@ struct stp_survey {
 };
 
 struct stp_module {
-    int abi;          /* STP_MODULE_ABI when it was compiled */
-    const char *name; /* "nccl" or "gloo" */
+    int abi; /* STP_MODULE_ABI when it was compiled */
 
     /* Opens the ranks of this process into *engines_ret, or says in *err why
      * not; those are untouched then.  STP_ERR_NOTHING: there is no hardware to

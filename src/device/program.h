@@ -37,8 +37,6 @@ struct stp_work {
         struct stp_kernel kernel;
     } as;
     struct stp_part range; /* of a trace, in which an engine noted it */
-    bool is_plain; /* of a collective that an engine notes: no setup registers
-                      its buffers */
 };
 
 /* Begin with zeros; free with stp_program_free(). */

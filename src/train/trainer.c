@@ -49,7 +49,7 @@ static void *trainer_take(struct stp_trainer *t, int type, uint64_t n,
 {
     void *address = NULL;
 
-    STP_DO(t, alloc, n * stp_type_size(type), what, false, &address);
+    STP_DO(t, alloc, n * stp_type_size(type), what, &address);
     return address;
 }
 

@@ -457,7 +457,7 @@ TEST_P(EngineContract, SaysWhatDoesNotFit)
         GTEST_SKIP() << "no memory to run out of";
 
     EXPECT_EQ(STP_ERR_NOMEM, ops_->alloc(self_, uint64_t{1} << 60, "a whale",
-                                         false, &untouched, &err_));
+                                         &untouched, &err_));
 
     EXPECT_THAT(err_.text, testing::HasSubstr("a whale"));
     EXPECT_THAT(err_.text, testing::HasSubstr("1152921504.61 GB"));

@@ -230,7 +230,7 @@ class EngineContract : public testing::TestWithParam<ContractCase>
     template <typename T> T *Alloc(size_t n)
     {
         void *address = nullptr;
-        Ok(ops_->alloc(self_, n * sizeof(T), "a test", false, &address, &err_));
+        Ok(ops_->alloc(self_, n * sizeof(T), "a test", &address, &err_));
         return static_cast<T *>(address);
     }
 

@@ -48,8 +48,8 @@ static enum stp_status cpu_refuse_memory(const struct stp_cpu *e,
 }
 
 static enum stp_status cpu_alloc(void *self, uint64_t nbytes,
-                                 const char *purpose, bool registers,
-                                 void **address_ret, struct stp_error *err)
+                                 const char *purpose, void **address_ret,
+                                 struct stp_error *err)
 {
     struct stp_cpu *e = self;
     const uint64_t left = e->budget - e->taken;
@@ -382,7 +382,6 @@ static void cpu_close(void *self)
 }
 
 static const struct stp_engine_ops cpu_ops = {
-    .name = "cpu",
     .info = cpu_info,
     .alloc = cpu_alloc,
     .release = cpu_release,

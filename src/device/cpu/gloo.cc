@@ -399,5 +399,5 @@ enum stp_status OpenRank(const stp_device_options *options,
 
 } // namespace
 
-extern "C" const stp_module stp_steptune_module = {STP_MODULE_ABI, "gloo",
-                                                   OpenRank, nullptr};
+extern "C" const stp_module stp_steptune_module = {STP_MODULE_ABI, OpenRank,
+                                                   nullptr};

@@ -213,12 +213,6 @@ void *stp_cuda_setup_memory(const struct stp_cuda_rank *rank, unsigned number);
 /* The communicator of the arm. */
 ncclComm_t stp_cuda_setup_comm(const struct stp_cuda_rank *rank);
 
-/* ncclMemAlloc()s memory that setups made from now on register.  All ranks call
- * it with as many bytes. */
-enum stp_status stp_cuda_setup_alloc(struct stp_cuda_rank *rank,
-                                     uint64_t nbytes, void **memory_ret,
-                                     struct stp_error *err);
-
 /* Ends all setups and frees their memory, and before them the last graph, for
  * which NCCL waits where one of them is in it.  All ranks call it. */
 void stp_cuda_setup_close(struct stp_cuda_rank *rank);

@@ -501,7 +501,5 @@ static enum stp_status cuda_open(const struct stp_device_options *options,
 extern const struct stp_module stp_steptune_module;
 
 __attribute__((visibility("default")))
-const struct stp_module stp_steptune_module = {.abi = STP_MODULE_ABI,
-                                               .name = "nccl",
-                                               .open = cuda_open,
-                                               .survey = stp_cuda_survey};
+const struct stp_module stp_steptune_module = {
+    .abi = STP_MODULE_ABI, .open = cuda_open, .survey = stp_cuda_survey};

@@ -79,10 +79,10 @@ static void cuda_info(const void *self, struct stp_device_info *info_ret)
 
 /* ---- memory ---- */
 
-/* cudaMalloc()s memory, which release() frees, or registers it. */
+/* cudaMalloc()s memory, which release() frees. */
 static enum stp_status cuda_alloc(void *self, uint64_t nbytes,
-                                  const char *purpose, bool registers,
-                                  void **address_ret, struct stp_error *err)
+                                  const char *purpose, void **address_ret,
+                                  struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
     enum stp_status status = rank_begin(r, err);
@@ -100,13 +100,9 @@ static enum stp_status cuda_alloc(void *self, uint64_t nbytes,
     if (more == NULL)
         return stp_nomem(err);
     r->memory = more;
-    if (nbytes <= free_bytes && registers)
-        status = stp_cuda_setup_alloc(r, nbytes, &memory, err);
-    else if (nbytes <= free_bytes)
+    if (nbytes <= free_bytes)
         status = stp_cuda_result(
             r, cudaMalloc(&memory, nbytes > 0 ? nbytes : 1), "cudaMalloc", err);
-    if (status == STP_ERR_LIMIT)
-        return status;
     if (nbytes > free_bytes || status != STP_OK) {
         cudaGetLastError(); /* or the next launch would have failed */
         return stp_fail(
@@ -116,8 +112,7 @@ static enum stp_status cuda_alloc(void *self, uint64_t nbytes,
             r->rank, purpose, (double)nbytes / 1e9, (double)r->taken / 1e9,
             (double)free_bytes / 1e9, r->gpu);
     }
-    if (!registers)
-        r->memory[r->n_memory++] = memory;
+    r->memory[r->n_memory++] = memory;
     result = cudaMemsetAsync(memory, 0, nbytes, stream);
     STP_CUDA_THEN(result, cudaStreamSynchronize(stream));
     if (result != cudaSuccess)
@@ -691,7 +686,6 @@ static void cuda_abandon(void *self, bool is_abandoned)
 }
 
 const struct stp_engine_ops stp_cuda_ops = {
-    .name = "cuda",
     .info = cuda_info,
     .alloc = cuda_alloc,
     .release = cuda_release,

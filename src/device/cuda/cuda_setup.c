@@ -36,28 +36,7 @@ unsigned stp_cuda_find_setups(const struct stp_cuda *d)
 
 /* ---- a rank ---- */
 
-enum stp_status stp_cuda_setup_alloc(struct stp_cuda_rank *r, uint64_t nbytes,
-                                     void **memory_ret, struct stp_error *err)
-{
-    struct stp_cuda_room *memory = r->memories;
-    enum stp_status status;
-
-    while (memory->at != NULL && memory < &r->memories[STP_CUDA_N_MEMORIES - 1])
-        memory++;
-    if (memory->at != NULL)
-        return stp_fail(err, STP_ERR_LIMIT,
-                        "more than %d pieces of registered memory",
-                        (int)STP_CUDA_N_MEMORIES);
-    memory->nbytes = nbytes > 16 ? nbytes : 16;
-    status = stp_cuda_nccl_result(
-        r, r->cuda->nccl.ncclMemAlloc(&memory->at, memory->nbytes),
-        "ncclMemAlloc", err);
-    *memory_ret = memory->at;
-    return status;
-}
-
-/* Makes buffers and fills them with random data, as in the rooms. Ranks that
- * train have theirs from alloc(). */
+/* Makes buffers and fills them with random data, as in the rooms. */
 static enum stp_status setup_make_memories(struct stp_cuda_rank *r,
                                            struct stp_error *err)
 {
@@ -69,15 +48,18 @@ static enum stp_status setup_make_memories(struct stp_cuda_rank *r,
     for (int i = 0;
          i < STP_CUDA_N_MEMORIES && r->cuda->measures && status == STP_OK;
          i++) {
-        void *memory;
+        struct stp_cuda_room *memory = &r->memories[i];
 
-        if (r->memories[i].at != NULL)
+        if (memory->at != NULL)
             continue;
-        status = stp_cuda_setup_alloc(r, nbytes, &memory, err);
+        memory->nbytes = nbytes > 16 ? nbytes : 16;
+        status = stp_cuda_nccl_result(
+            r, r->cuda->nccl.ncclMemAlloc(&memory->at, memory->nbytes),
+            "ncclMemAlloc", err);
         STP_THEN(status,
                  stp_cuda_result(r,
                                  stp_kernel_fill(&pattern, r->rank, false,
-                                                 memory, nbytes / 8, 0),
+                                                 memory->at, nbytes / 8, 0),
                                  "filling memory", err));
     }
     return status == STP_OK ? stp_cuda_result(r, cudaDeviceSynchronize(),

@@ -18,9 +18,6 @@
  * of all who ask for them. */
 enum { MAX_SETTINGS = 512, MAX_SIZES = 4096 };
 
-/* In the addresses of memory that is registered. */
-static const uintptr_t registered = UINTPTR_MAX / 2 + 1;
-
 /* libnccl, and its communicators. */
 struct library {
     struct mock_nccl *nccl;
@@ -40,7 +37,6 @@ struct engine {
     struct stp_device_info info;
     uint64_t memory; /* bytes of a GPU; UINT64_MAX: not known */
     uint64_t taken;
-    bool registers; /* alloc() registered some; else rooms, which all are */
     struct stp_mock_program program;
     struct stp_virtual_time time;
     bool traces;
@@ -62,8 +58,8 @@ static void mock_info(const void *self, struct stp_device_info *info_ret)
 
 /* Addresses begin where no memory is, and are never followed. */
 static enum stp_status mock_alloc(void *self, uint64_t nbytes,
-                                  const char *purpose, bool registers,
-                                  void **address_ret, struct stp_error *err)
+                                  const char *purpose, void **address_ret,
+                                  struct stp_error *err)
 {
     struct engine *e = self;
 
@@ -77,18 +73,12 @@ static enum stp_status mock_alloc(void *self, uint64_t nbytes,
     *address_ret = (void *)(uintptr_t)(e->taken + STP_ENGINE_ALIGN);
     nbytes = (nbytes / STP_ENGINE_ALIGN + 1) * STP_ENGINE_ALIGN;
     e->taken += nbytes <= e->memory - e->taken ? nbytes : e->memory - e->taken;
-    if (registers)
-        *address_ret = (void *)((uintptr_t)*address_ret | registered);
-    e->registers |= registers;
     return STP_OK;
 }
 
 static void mock_release(void *self)
 {
-    struct engine *e = self;
-
-    e->taken = 0;
-    e->registers = false;
+    ((struct engine *)self)->taken = 0;
 }
 
 static enum stp_status mock_upload(void *self, void *to, const void *from,
@@ -245,7 +235,6 @@ static void mock_collect(const struct engine *e, struct stp_work *work)
         return;
     }
     work->kind = STP_WORK_COLLECTIVE;
-    work->is_plain = e->registers && ((uintptr_t)t.in & registered) == 0;
     work->collective =
         (struct stp_collective){.coll = t.coll,
                                 .n_bytes = n * stp_type_size(t.type),
@@ -585,7 +574,6 @@ static void mock_close(void *self)
 }
 
 static const struct stp_engine_ops mock_ops = {
-    .name = "mock",
     .info = mock_info,
     .alloc = mock_alloc,
     .release = mock_release,

@@ -205,9 +205,8 @@ static enum stp_status program_price(const struct running *r, size_t at,
     *us = 0;
     part->run.n_bytes = 0;
     for (size_t i = 0; i < n; i++) {
-        struct mock_run run = stp_mock_call_run(
-            &calls[i], &outcomes[i],
-            r->p->noted.notes[at + i].is_plain ? 0 : r->p->way);
+        struct mock_run run =
+            stp_mock_call_run(&calls[i], &outcomes[i], r->p->way);
         bool counted = false;
         double part_us = 0;
 

@@ -187,15 +187,15 @@ TEST_F(EngineMock, LetsStreamsSlowEachOtherDown)
 TEST_F(EngineMock, HasTheMemoryOfTheGpu)
 {
     void *address = nullptr;
-    Ok(ops_->alloc(self_, 100000000000, "weights", false, &address, &err_));
+    Ok(ops_->alloc(self_, 100000000000, "weights", &address, &err_));
 
-    EXPECT_EQ(STP_ERR_NOMEM, ops_->alloc(self_, 50000000000, "gradients", true,
-                                         &address, &err_));
+    EXPECT_EQ(STP_ERR_NOMEM,
+              ops_->alloc(self_, 50000000000, "gradients", &address, &err_));
     EXPECT_STREQ("no memory on each of 4 NVIDIA H200 for gradients: 50.00 GB "
                  "beside 100.00 GB, but a GPU has 141.00 GB",
                  err_.text);
     ops_->release(self_);
-    Ok(ops_->alloc(self_, 50000000000, "gradients", true, &address, &err_));
+    Ok(ops_->alloc(self_, 50000000000, "gradients", &address, &err_));
 }
 
 TEST_F(EngineMock, SaysThatItIsRecordedOrModelled)

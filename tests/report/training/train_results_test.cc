@@ -54,8 +54,8 @@ struct IdleEngine {
             *info = {};
             info->n_ranks = 2;
         };
-        ops.alloc = [](void *self, uint64_t n, const char *what, bool,
-                       void **at, stp_error *err) {
+        ops.alloc = [](void *self, uint64_t n, const char *what, void **at,
+                       stp_error *err) {
             if (n > static_cast<IdleEngine *>(self)->room)
                 return stp_fail(err, STP_ERR_NOMEM, "no memory for %s", what);
             *at = self;
