@@ -220,13 +220,11 @@ static enum stp_status derive_keep_former(const char *output,
 }
 
 /* Says what is in the file. */
-static enum stp_status derive_print(const struct derive_options *o,
-                                    const struct stp_policy_origin *origin,
-                                    const struct stp_derived *derived,
-                                    struct stp_error *err)
+static void derive_print(const struct derive_options *o,
+                         const struct stp_policy_origin *origin,
+                         const struct stp_derived *derived)
 {
     struct stp_paragraph paragraph;
-    enum stp_status status = STP_OK;
 
     printf("From ");
     stp_times_write(origin->data, stdout);
@@ -241,10 +239,9 @@ static enum stp_status derive_print(const struct derive_options *o,
         fputs(".\n", stdout);
     } else {
         putchar('\n');
-        status = stp_print_rules(derived, stdout, err);
+        stp_print_rules(derived, stdout);
     }
     derive_print_written(o, derived->n_rules, origin->data->n_rows);
-    return status;
 }
 
 static enum stp_status derive_policy(const struct derive_options *o,
@@ -288,10 +285,9 @@ static enum stp_status derive_policy(const struct derive_options *o,
     if (status == STP_OK && (o->output != NULL || is_printed))
         status = stp_policy_file_save(&derived, &origin, o->output, err);
     if (status == STP_OK && o->json)
-        status =
-            stp_print_rules_json(&derived, &selected, &steadiness, stdout, err);
+        stp_print_rules_json(&derived, &selected, &steadiness, stdout);
     else if (status == STP_OK && !is_printed)
-        status = derive_print(o, &origin, &derived, err);
+        derive_print(o, &origin, &derived);
     stp_count_sources(data, &count);
     if (status == STP_OK && isfinite(steadiness.resolved) && o->trust_passes &&
         count.n_single_pass > 0 && steadiness.min_rounds < STP_DERIVE_PASSES)
@@ -346,7 +342,7 @@ static enum stp_status memory_derive(const struct derive_options *o,
     if (status == STP_OK && (o->output != NULL || is_printed))
         status = stp_memory_file_save(&rules.table, &origin, o->output, err);
     if (status == STP_OK && (o->json || !is_printed)) {
-        status = stp_print_memory_rules(&rules.table, o->json, stdout, err);
+        stp_print_memory_rules(&rules.table, o->json, stdout);
         if (!o->json)
             derive_print_written(o, rules.table.n_rules, data->n_rows);
     }

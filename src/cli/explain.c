@@ -301,7 +301,6 @@ static enum stp_status explain_why(struct explain *e)
     char *text = NULL, *rule = NULL;
     const char *found = NULL, *next;
     size_t size, len = 0;
-    enum stp_status status;
 
     if (one.coll < 0)
         one.coll = ncclFuncAllReduce;
@@ -322,11 +321,11 @@ static enum stp_status explain_why(struct explain *e)
     }
     report.rule = rule;
     explain_ask_buffers(&why, &report);
-    status = stp_print_why(&report, e->o->machine.json, stdout, e->err);
+    stp_print_why(&report, e->o->machine.json, stdout);
     stp_overlay_free(&versions.overlay);
     free(rule);
     free(text);
-    return status;
+    return STP_OK;
 }
 
 /* Whether the file is a library, and so no policy. */
@@ -406,10 +405,10 @@ static enum stp_status explain_diff(struct explain *e)
 
         e->differs |= memcmp(&p[0], &p[1], sizeof(*p)) != 0;
     }
-    STP_THEN(status, stp_put_choices(&both, e->o->machine.json ? &t : NULL,
-                                     stdout, e->err));
+    if (status == STP_OK)
+        stp_put_choices(&both, e->o->machine.json ? &t : NULL, stdout);
     if (status == STP_OK && e->o->machine.json)
-        status = stp_table_end(&t, stdout, e->err);
+        stp_table_end(&t, stdout);
     else
         stp_table_free(&t);
     stp_overlay_free(&both.overlay);
@@ -461,21 +460,21 @@ static void explain_print_unplayed(const struct explain *e)
 
 /* Prints NCCL's choices under the variables that are set and by version, where
  * these were asked, or adds them to a result in JSON. */
-static enum stp_status explain_print_choices(const struct explain *e,
-                                             const struct stp_choices *set,
-                                             const struct stp_choices *versions,
-                                             struct stp_table *json)
+static void explain_print_choices(const struct explain *e,
+                                  const struct stp_choices *set,
+                                  const struct stp_choices *versions,
+                                  struct stp_table *json)
 {
     if (set->n > 0)
-        STP_TRY(stp_put_choices(set, json, stdout, e->err));
+        stp_put_choices(set, json, stdout);
     if (json == NULL)
         explain_print_unplayed(e);
     if (versions->n == 0)
-        return STP_OK;
+        return;
     if (json == NULL && e->o->nccl == NULL)
         printf("\nBy version, on the search graphs of NCCL %s%s:\n\n", e->nccl,
                set->n > 0 ? ", under all that is set" : "");
-    return stp_put_choices(versions, json, stdout, e->err);
+    stp_put_choices(versions, json, stdout);
 }
 
 /* Explains all ranges: of the plugin, or of NCCL alone. */
@@ -499,13 +498,13 @@ static enum stp_status explain_all(struct explain *e)
         STP_THEN(status, stp_explain(&e->options, &explanation, e->err));
     if (status == STP_OK && is_text)
         explain_print_title(e);
-    if (explanation.n_ranges > 0)
-        STP_THEN(status,
-                 stp_put_explanation(&explanation, e->o->policy, e->o->table,
-                                     e->is_alone, t, stdout, e->err));
-    STP_THEN(status, explain_print_choices(e, &set, &versions, t));
+    if (status == STP_OK && explanation.n_ranges > 0)
+        stp_put_explanation(&explanation, e->o->policy, e->o->table,
+                            e->is_alone, t, stdout);
+    if (status == STP_OK)
+        explain_print_choices(e, &set, &versions, t);
     if (status == STP_OK && !is_text)
-        status = stp_table_end(&all, stdout, e->err);
+        stp_table_end(&all, stdout);
     else
         stp_table_free(&all);
     stp_overlay_free(&versions.overlay);

@@ -353,16 +353,16 @@ static enum stp_status iterate_open_and_measure(struct iterate *it,
 
 /* ---- output ---- */
 
-static enum stp_status iterate_print(const struct iterate *it,
-                                     const struct iterate_results *f,
-                                     struct stp_error *err)
+static void iterate_print(const struct iterate *it,
+                          const struct iterate_results *f)
 {
     bool is_modelled = false;
-    enum stp_status status;
 
     stp_progress_clear();
-    if (it->o->machine.json)
-        return stp_print_iterations_json(&f->report, stdout, err);
+    if (it->o->machine.json) {
+        stp_print_iterations_json(&f->report, stdout);
+        return;
+    }
     printf("%s\n", it->made_by);
     for (size_t i = 0; i < f->summary.n_settings; i++)
         is_modelled |= stp_iteration_source(&f->summary.settings[i]) ==
@@ -374,14 +374,15 @@ static enum stp_status iterate_print(const struct iterate *it,
         stp_print_trace_step(it->trace, &it->step, it->info.n_ranks, stdout);
     }
     printf("\n");
-    if (!it->o->find_regimes)
-        return stp_print_iterations(&f->summary, stdout, err);
-    status = stp_print_regimes(&f->report, stdout, err);
+    if (!it->o->find_regimes) {
+        stp_print_iterations(&f->summary, stdout);
+        return;
+    }
+    stp_print_regimes(&f->report, stdout);
     printf("%s/summary.md has all settings and arms, regimes.md these; derive "
            "a policy by `steptune derive %s/rounds.csv --objective "
            "iteration`.\n",
            it->folder, it->folder);
-    return status;
 }
 
 /* Measurements are saved and printed even after a failure. */
@@ -394,12 +395,11 @@ static enum stp_status iterate_report(struct iterate *it, struct stp_error *err)
     STP_THEN(status, iterate_sum_up(it, &f, err));
     if (status != STP_OK)
         return status;
-    status = iterate_print(it, &f, err);
+    iterate_print(it, &f);
     fflush(stdout);
     /* Plots need gnuplot, and a scan that was not interrupted: they would take
      * long. */
-    if (status == STP_OK && it->draws &&
-        (it->is_complete || f.summary.n_settings <= QUICK_PLOTS)) {
+    if (it->draws && (it->is_complete || f.summary.n_settings <= QUICK_PLOTS)) {
         status = stp_iteration_plots_save(&f.report, o->output,
                                           (enum stp_plot_format)o->format,
                                           getenv("STEPTUNE_GNUPLOT"), err);

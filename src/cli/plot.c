@@ -141,17 +141,14 @@ static enum stp_status plot_begin_text(const struct plot_options *o,
     return stp_file_begin(text->path, &text->file, err);
 }
 
-/* Ends the text, which becomes a file unless 'status' says that writing it
- * failed. */
 static enum stp_status plot_end_text(const struct plot_options *o,
                                      struct plot_text *text,
-                                     enum stp_status status,
                                      struct stp_error *err)
 {
-    status = stp_file_end(&text->file, status, err);
-    if (status == STP_OK && !o->json)
+    STP_TRY(stp_file_commit(&text->file, err));
+    if (!o->json)
         puts(text->path);
-    return status;
+    return STP_OK;
 }
 
 /* ---- collectives ---- */
@@ -168,7 +165,7 @@ static enum stp_status plot_draw_curves(const struct plot_options *o,
     if (!stp_plot_has(curves, &plot))
         return STP_OK;
     stp_plot_name(&plot, name);
-    STP_TRY(stp_plot_make(curves, &plot, &chart, err));
+    stp_plot_make(curves, &plot, &chart);
     return plot_draw(o, name, &chart, err);
 }
 
@@ -177,19 +174,17 @@ static enum stp_status plot_write_all(const struct plot_options *o,
                                       struct stp_error *err)
 {
     const bool is_study = stp_plot_is_study(curves);
-    enum stp_status status = plot_make_folder(o, err);
+    enum stp_status status = STP_OK;
 
-    for (int t = 0; t < STP_N_STUDY_TEXTS && status == STP_OK && is_study;
-         t++) {
+    STP_TRY(plot_make_folder(o, err));
+    for (int t = 0; t < STP_N_STUDY_TEXTS && is_study; t++) {
         struct plot_text text;
         const char *ending;
         const char *name = stp_study_name(t, &ending);
 
-        status = plot_begin_text(o, name, ending, &text, err);
-        STP_THEN(status,
-                 plot_end_text(o, &text,
-                               stp_study_write(curves, t, text.file.fp, err),
-                               err));
+        STP_TRY(plot_begin_text(o, name, ending, &text, err));
+        stp_study_write(curves, t, text.file.fp);
+        STP_TRY(plot_end_text(o, &text, err));
     }
     for (int kind = STP_PLOT_STUDY_TIME;
          kind <= STP_PLOT_STUDY_BARS && is_study; kind++)
@@ -261,9 +256,8 @@ static enum stp_status plot_load_runs(struct plot_options *o,
         for (size_t k = 0; k < some.n && status == STP_OK; k++) {
             if (stp_train_runs_have(runs, &some.runs[k]))
                 continue;
-            status = stp_train_runs_add(runs, &some.runs[k], err);
-            if (status == STP_OK)
-                some.runs[k] = (struct stp_train_run){.n_epochs = 0};
+            stp_train_runs_add(runs, &some.runs[k]);
+            some.runs[k] = (struct stp_train_run){.n_epochs = 0};
         }
         stp_train_runs_free(&some);
     }
@@ -287,29 +281,28 @@ static enum stp_status plot_training(struct plot_options *o,
     char name[STP_TRAIN_CHART_NAME];
     enum stp_status status = plot_load_runs(o, &runs, err);
 
-    STP_THEN(status, stp_train_charts_find(&runs, &charts, err));
+    if (status == STP_OK)
+        charts = stp_train_charts_find(&runs);
     for (unsigned f = 0; f < STP_N_PLOT_FORMATS; f++)
         formats_drawn[f] = plot_has_format(o, f);
     STP_THEN(status, plot_make_folder(o, err));
     STP_THEN(status, plot_begin_text(o, "train_summary", "txt", &text, err));
-    STP_THEN(status,
-             plot_end_text(o, &text,
-                           stp_train_print_models(&runs, text.file.fp, err),
-                           err));
+    if (status == STP_OK) {
+        stp_train_print_models(&runs, text.file.fp);
+        status = plot_end_text(o, &text, err);
+    }
     for (size_t i = 0; i < charts.n && status == STP_OK; i++) {
         struct stp_chart chart;
 
         if (charts.all[i].why != NULL)
             continue;
         stp_train_chart_name(&charts.all[i], name);
-        status =
-            stp_train_chart_make(&runs, &charts.all[i], o->title, &chart, err);
-        STP_THEN(status, plot_draw(o, name, &chart, err));
+        stp_train_chart_make(&runs, &charts.all[i], o->title, &chart);
+        status = plot_draw(o, name, &chart, err);
     }
-    if (o->json)
-        STP_THEN(status,
-                 stp_train_charts_print_json(&runs, &charts, o->out,
-                                             formats_drawn, stdout, err));
+    if (o->json && status == STP_OK)
+        stp_train_charts_print_json(&runs, &charts, o->out, formats_drawn,
+                                    stdout);
     /* on standard error, since it is no file */
     for (size_t i = 0; i < charts.n && status == STP_OK && !o->json; i++) {
         stp_train_chart_name(&charts.all[i], name);

@@ -141,7 +141,8 @@ static enum stp_status report_normal(const struct report_options *o,
     if (other->n_rows > 0) {
         normal.other = other;
         normal.other_name = stp_base_name(o->paths.v[1]);
-        return stp_print_normal(&normal, machine.json, stdout, err);
+        stp_print_normal(&normal, machine.json, stdout);
+        return STP_OK;
     }
     if (machine.on == NULL)
         status = report_find_machine(data, path, err);
@@ -153,7 +154,8 @@ static enum stp_status report_normal(const struct report_options *o,
         normal.other = other;
         normal.other_name = stp_machine_name(path);
     }
-    STP_THEN(status, stp_print_normal(&normal, machine.json, stdout, err));
+    if (status == STP_OK)
+        stp_print_normal(&normal, machine.json, stdout);
     return status;
 }
 

@@ -204,8 +204,8 @@ static enum stp_status sweep_save(struct sweep *s, struct stp_error *err)
     if (len <= 5 || strcmp(&path[len - 5], ".json") != 0)
         return stp_measurements_save(&s->data, s->known.info.what, path, err);
     STP_TRY(stp_file_begin(path, &file, err));
-    return stp_file_end(&file, stp_print_sweep_json(&s->data, file.fp, err),
-                        err);
+    stp_print_sweep_json(&s->data, file.fp);
+    return stp_file_commit(&file, err);
 }
 
 static void sweep_print_head(struct sweep *s)
@@ -416,20 +416,19 @@ static enum stp_status sweep_report(struct sweep *s, struct stp_error *err)
 {
     struct stp_comparisons comparisons;
     bool has_arms = false;
-    enum stp_status status;
 
     STP_TRY(sweep_save(s, err));
-    if (s->o->machine.json)
-        return stp_print_sweep_json(&s->data, stdout, err);
+    if (s->o->machine.json) {
+        stp_print_sweep_json(&s->data, stdout);
+        return STP_OK;
+    }
     if (s->o->format == FORMAT_CSV) {
         stp_measurements_write(&s->data, s->known.info.what, stdout);
         return STP_OK;
     }
     if (s->o->format == FORMAT_NCCL || (sweep_prints_nccl(s) && s->arms.n == 1))
         return STP_OK;
-    status = stp_compare(&s->data, &comparisons, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_compare(&s->data, &comparisons, err));
     if (sweep_prints_nccl(s)) {
         puts("# The best arm of each size:\n#");
     } else {
@@ -439,16 +438,15 @@ static enum stp_status sweep_report(struct sweep *s, struct stp_error *err)
     for (size_t i = 0; i < comparisons.n_points; i++)
         has_arms |= comparisons.points[i].n_arms > 0;
     if (s->o->format != FORMAT_TABLE && has_arms) {
-        status = stp_print_sweep_best(s->known.info.tuner, &comparisons, stdout,
-                                      err);
+        stp_print_sweep_best(s->known.info.tuner, &comparisons, stdout);
     } else {
-        status = stp_print_sweep(&comparisons, stdout, err);
-        STP_THEN(status, stp_print_steadiness(&comparisons, stdout, err));
+        stp_print_sweep(&comparisons, stdout);
+        stp_print_steadiness(&comparisons, stdout);
     }
     stp_comparisons_free(&comparisons);
     if (s->o->output != NULL)
         printf("Wrote %zu measurements to %s.\n", s->data.n_rows, s->o->output);
-    return status;
+    return STP_OK;
 }
 
 /* All processes are here before the next pass, also those that sat it out. */

@@ -7,6 +7,7 @@
 #include "cli/train_engines.h"
 #include "launch/stop.h"
 #include "report/folder.h"
+#include "report/take.h"
 #include "report/training/train_json.h"
 #include "report/training/train_results.h"
 #include "train/train_matrix.h"
@@ -211,7 +212,7 @@ struct train_session {
     size_t n_done;
     size_t n_there; /* of those, before this start */
     size_t n_failed;
-    char *path;       /* of the file; NULL: there is none */
+    char path[STP_FOLDER_PATH]; /* of the file; "": there is none */
     struct stat file; /* as it was read or written last; st_ino 0: never */
 };
 
@@ -238,7 +239,7 @@ static enum stp_status session_load(struct train_session *s)
     struct stat now;
     enum stp_status status;
 
-    if (s->path == NULL || stat(s->path, &now) != 0 ||
+    if (s->path[0] == '\0' || stat(s->path, &now) != 0 ||
         (s->file.st_ino == 0 && s->o->fresh) ||
         (now.st_ino == s->file.st_ino &&
          now.st_mtim.tv_sec == s->file.st_mtim.tv_sec &&
@@ -252,19 +253,17 @@ static enum stp_status session_load(struct train_session *s)
                         "%s; --fresh would train all anew and write it over",
                         text);
     }
-    for (size_t i = 0; i < read.n && status == STP_OK; i++) {
+    for (size_t i = 0; i < read.n; i++) {
         struct stp_train_run *run = &read.runs[i];
 
         if (session_find(&s->runs, run) < before)
             continue;
-        status = stp_train_runs_add(&s->runs, run, s->err);
-        if (status == STP_OK)
-            *run = (struct stp_train_run){.n_epochs = 0}; /* it moved */
+        stp_train_runs_add(&s->runs, run);
+        *run = (struct stp_train_run){.n_epochs = 0}; /* it moved */
     }
     stp_train_runs_free(&read);
-    if (status == STP_OK)
-        stp_train_derive(&s->runs);
-    return status;
+    stp_train_derive(&s->runs);
+    return STP_OK;
 }
 
 /* Whether the run of a training is there; then it is shown. */
@@ -292,7 +291,7 @@ static enum stp_status session_keep(struct train_session *s,
     struct stp_lock lock = {0};
     enum stp_status status = STP_OK;
 
-    if (s->path != NULL) {
+    if (s->path[0] != '\0') {
         status = stp_folder_make(s->o->output, s->err);
         STP_THEN(status, stp_lock_take(s->path, true, &lock, s->err));
         if (status != STP_OK)
@@ -300,11 +299,10 @@ static enum stp_status session_keep(struct train_session *s,
         status = session_load(s);
     }
     if (status == STP_OK && !session_has(s, report)) {
-        status = stp_train_runs_take(&s->runs, report, s->err);
-        if (status == STP_OK)
-            s->order[s->n_done++] = s->runs.n - 1;
+        stp_train_runs_take(&s->runs, report);
+        s->order[s->n_done++] = s->runs.n - 1;
     }
-    if (s->path == NULL)
+    if (s->path[0] == '\0')
         return status;
     STP_THEN(status, stp_train_save(&s->runs, s->o->output, s->err));
     if (status == STP_OK)
@@ -372,10 +370,9 @@ static enum stp_status session_train(struct train_session *s,
 
     config.go_on = session_goes_on;
     first->ops->info(first->self, &info);
-    if (s->path == NULL && s->o->output != NULL &&
-        (s->path = stp_train_file_path(s->o->output, info.processor)) == NULL)
-        status = stp_nomem(s->err);
-    if (status == STP_OK && is_first)
+    if (s->o->output != NULL)
+        stp_train_file_path(s->o->output, info.processor, s->path);
+    if (is_first)
         status = session_load(s);
     if (status == STP_OK && stp_stop_requested())
         status = stp_fail(s->err, STP_ERR_STOPPED, "stopped");
@@ -494,8 +491,6 @@ static enum stp_status train_conclude(const struct train_session *s,
                                       enum stp_status status)
 {
     struct stp_train_runs shown = {.n = s->n_done};
-    enum stp_status printed = STP_OK;
-    struct stp_error why;
 
     if (status != STP_OK)
         stp_progress_clear();
@@ -503,22 +498,16 @@ static enum stp_status train_conclude(const struct train_session *s,
         stp_complain("%zu of %zu configurations were in %s already; --fresh "
                      "trains them anew",
                      s->n_there, s->jobs.n, s->o->output);
-    shown.runs = calloc(s->n_done + 1, sizeof(*shown.runs));
-    for (size_t i = 0; i < s->n_done && shown.runs != NULL; i++)
+    STP_TAKE(shown.runs, s->n_done);
+    for (size_t i = 0; i < s->n_done; i++)
         shown.runs[i] = s->runs.runs[s->order[i]];
-    if (shown.runs == NULL)
-        printed = stp_nomem(&why);
-    else if (s->o->machine.json)
-        printed = stp_train_print_json(&shown, stdout, &why);
+    if (s->o->machine.json)
+        stp_train_print_json(&shown, stdout);
     else if (s->jobs.n == 1 && s->n_done == 1)
         stp_train_print_run(&shown.runs[0], stdout);
     else if (s->n_done > 0)
-        printed = stp_train_print_summary(&shown, stdout, &why);
+        stp_train_print_summary(&shown, stdout);
     free(shown.runs); /* their data are in s->runs */
-    if (status == STP_OK && printed != STP_OK) {
-        *s->err = why;
-        return printed;
-    }
     if (status == STP_ERR_STOPPED && stp_stop_requested())
         stp_fail(s->err, status,
                  "stopped by a signal after %zu of %zu configurations%s",
@@ -578,7 +567,6 @@ static int train_body(void *user, const struct stp_world *world)
     stp_train_jobs_free(&s.jobs);
     stp_train_runs_free(&s.runs);
     free(s.order);
-    free(s.path);
     return exit_status;
 }
 

@@ -152,12 +152,11 @@ static enum stp_status verify_measure(struct verify *v)
     if (status == STP_OK && v->memory != NULL)
         status = stp_trial_take_memory(v->memory, &v->info, &v->data, v->err);
     STP_THEN(status, stp_compare(&v->data, &v->verdicts, v->err));
-    if (status == STP_OK && is_first)
-        status = o->machine.json
-                     ? stp_print_verdicts_json(&v->info, v->hash, &v->verdicts,
-                                               stdout, v->err)
-                     : stp_trial_print(o->policy, &v->info, &v->verdicts,
-                                       o->table, stdout, v->err);
+    if (status == STP_OK && is_first && o->machine.json)
+        stp_print_verdicts_json(&v->info, v->hash, &v->verdicts, stdout);
+    else if (status == STP_OK && is_first)
+        status = stp_trial_print(o->policy, &v->info, &v->verdicts, o->table,
+                                 stdout, v->err);
     if (status == STP_OK && is_first && o->proof) {
         status = stp_trial_prove(o->policy, &v->info, &v->data, &v->verdicts,
                                  v->err);

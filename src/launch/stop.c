@@ -25,6 +25,13 @@ static struct {
     char path[PATH_MAX];
 } stop_files[STP_STOP_FILES];
 
+void stp_stop_remove_files(void)
+{
+    for (int i = 0; i < STP_STOP_FILES; i++)
+        if (atomic_load(&stop_files[i].pid) == getpid())
+            unlink(stop_files[i].path);
+}
+
 static void stop_on_signal(int number, siginfo_t *info, void *context)
 {
     const bool is_typed = info->si_code == SI_KERNEL && number != SIGHUP;
@@ -37,9 +44,7 @@ static void stop_on_signal(int number, siginfo_t *info, void *context)
         if (!is_typed && now - first <= STP_STOP_SAME_MS)
             return;
     }
-    for (int i = 0; i < STP_STOP_FILES; i++)
-        if (atomic_load(&stop_files[i].pid) == getpid())
-            unlink(stop_files[i].path);
+    stp_stop_remove_files();
     signal(number, SIG_DFL);
     raise(number);
 }

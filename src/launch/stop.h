@@ -28,5 +28,8 @@ bool stp_stop_requested(void);
 enum { STP_STOP_FILES = 16 };
 void stp_stop_remember_file(const char *path);
 
+/* Removes those of this process, which is to end now. */
+void stp_stop_remove_files(void);
+
 /* It is not there any more. */
 void stp_stop_forget_file(const char *path);

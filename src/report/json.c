@@ -1,49 +1,33 @@
 #include "report/json.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/names.h"
 #include "core/text.h"
+#include "report/take.h"
 
 /* cJSON leaves out what it has no memory for, and does not say so. */
-static atomic_bool json_is_short;
-
-static void *json_allocate(size_t size)
+static void *json_take(size_t size)
 {
-    void *memory = malloc(size);
-
-    if (memory == NULL)
-        atomic_store(&json_is_short, true);
-    return memory;
+    return stp_take(1, size);
 }
 
 void stp_json_begin(void)
 {
-    cJSON_Hooks hooks = {json_allocate, free};
+    cJSON_Hooks hooks = {json_take, free};
 
     cJSON_InitHooks(&hooks);
 }
 
-bool stp_json_is_whole(void)
+void stp_json_finish(cJSON *root, FILE *fp)
 {
-    return !atomic_load(&json_is_short);
-}
-
-enum stp_status stp_json_finish(cJSON *root, FILE *fp, struct stp_error *err)
-{
-    char *text = root != NULL ? cJSON_Print(root) : NULL;
+    char *text = cJSON_Print(root);
 
     cJSON_Delete(root);
-    if (text == NULL || !stp_json_is_whole()) {
-        cJSON_free(text);
-        return stp_nomem(err);
-    }
     fprintf(fp, "%s\n", text);
     cJSON_free(text);
-    return STP_OK;
 }
 
 void stp_json_number(cJSON *object, const char *key, double value)
@@ -58,10 +42,8 @@ cJSON *stp_json_row(cJSON *list)
 {
     cJSON *object = cJSON_CreateObject();
 
-    if (cJSON_AddItemToArray(list, object))
-        return object;
-    cJSON_Delete(object);
-    return NULL;
+    cJSON_AddItemToArray(list, object);
+    return object;
 }
 
 void stp_json_word(cJSON *object, const char *key, const char *word)
@@ -124,8 +106,6 @@ enum stp_status stp_json_refuse(const char *text, const char *end,
     unsigned line = 1;
     unsigned column = 1;
 
-    if (!stp_json_is_whole())
-        return stp_nomem(err);
     for (const char *s = text; end != NULL && s < end; s++) {
         line += *s == '\n';
         column = *s == '\n' ? 1 : column + 1;

@@ -1,7 +1,4 @@
-/* json.h - values and objects that JSON of results has in common
- *
- * Without memory the functions do nothing, or return NULL, which they take as
- * well; stp_json_finish() says so. */
+/* json.h - values and objects that JSON of results has in common */
 #pragma once
 
 #include <stdbool.h>
@@ -13,11 +10,9 @@
 #include "core/stats.h"
 #include "core/status.h"
 
-/* Before the first object is made: notices what memory does not suffice for. */
+/* Before the first object is made: without memory for one the process ends, as
+ * take.h says. */
 void stp_json_begin(void);
-
-/* Whether cJSON has had all the memory that it asked for. */
-bool stp_json_is_whole(void);
 
 /* A number; null if it is not finite. */
 void stp_json_number(cJSON *object, const char *key, double value);
@@ -39,8 +34,8 @@ void stp_json_pair(cJSON *object, const char *key, int algo, int proto,
 /* gain, gain_low, gain_high and rounds. */
 void stp_json_gain(cJSON *object, const struct stp_gain *gain);
 
-/* Prints and frees 'root', which is NULL if memory ran out: STP_ERR_NOMEM. */
-enum stp_status stp_json_finish(cJSON *root, FILE *fp, struct stp_error *err);
+/* Prints and frees 'root'. */
+void stp_json_finish(cJSON *root, FILE *fp);
 
 /* Whether the text begins as an object or a list of objects does, and not as
  * a line behind a launcher's "[0]". */

@@ -71,8 +71,7 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
                                    .made_by = origin->made_by,
                                    .run = origin->data->run};
 
-    if (stp_policy_text_begin(&text, err) != STP_OK)
-        return STP_ERR_NOMEM;
+    stp_policy_text_begin(&text);
 
     /* Optional columns are there if a rule needs them; a comma in a GPU's name
      * would break the line. */

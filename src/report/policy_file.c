@@ -15,6 +15,7 @@
 #include "core/policy/policy_columns.h"
 #include "core/room.h"
 #include "report/file.h"
+#include "report/take.h"
 #include "report/words.h"
 
 /* A comma or a comment sign in it would break the line. */
@@ -335,11 +336,9 @@ void stp_policy_mark_read(const char *text, size_t len,
     }
 }
 
-enum stp_status stp_policy_text_begin(struct stp_policy_text *text,
-                                      struct stp_error *err)
+void stp_policy_text_begin(struct stp_policy_text *text)
 {
-    text->fp = open_memstream(&text->text, &text->len);
-    return text->fp != NULL ? STP_OK : stp_nomem(err);
+    text->fp = stp_take_text(&text->text, &text->len);
 }
 
 /* The hash is of what follows, and no comment is part of it. */
@@ -349,10 +348,10 @@ enum stp_status stp_policy_text_end(struct stp_policy_text *text,
     char hash[STP_POLICY_HASH_NAME];
     struct stp_policy *policy;
     struct stp_file file;
-    enum stp_status status = fclose(text->fp) == 0 ? STP_OK : stp_nomem(err);
+    enum stp_status status;
 
-    STP_THEN(status,
-             stp_policy_parse(text->kind, text->text, text->len, &policy, err));
+    stp_end_text(text->fp);
+    status = stp_policy_parse(text->kind, text->text, text->len, &policy, err);
     if (status == STP_OK) {
         stp_policy_hash_name(policy, hash);
         stp_policy_free(policy);
@@ -378,8 +377,7 @@ enum stp_status stp_policy_file_save(const struct stp_derived *derived,
                                    .made_by = origin->made_by,
                                    .run = origin->data->run};
 
-    if (stp_policy_text_begin(&text, err) != STP_OK)
-        return STP_ERR_NOMEM;
+    stp_policy_text_begin(&text);
     policy_write(derived, origin, text.fp);
     return stp_policy_text_end(&text, path, err);
 }

@@ -58,9 +58,8 @@ struct stp_policy_text {
     size_t len;
 };
 
-/* Opens text->fp, on memory; the members above it are set.  STP_ERR_NOMEM. */
-enum stp_status stp_policy_text_begin(struct stp_policy_text *text,
-                                      struct stp_error *err);
+/* Opens text->fp, on memory; the members above it are set. */
+void stp_policy_text_begin(struct stp_policy_text *text);
 
 /* Closes text->fp, and writes what was written there, which is a policy, to the
  * file 'path', whole or not at all, or if that is NULL to standard output,

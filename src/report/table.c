@@ -10,6 +10,7 @@
 #include "core/room.h"
 #include "core/utf8.h"
 #include "report/json.h"
+#include "report/take.h"
 #include "report/terminal.h"
 #include "report/words.h"
 
@@ -68,10 +69,8 @@ bool stp_table_headings(struct stp_table *t)
 
 static void table_put(struct stp_table *t, size_t at, const char *text)
 {
-    if (!STP_ROOM(t->cells, t->n_cells, t->capacity)) {
-        t->is_lost = true;
-        return;
-    }
+    if (!STP_ROOM(t->cells, t->n_cells, t->capacity))
+        stp_end_without_memory();
     memmove(t->cells[at + 1], t->cells[at],
             (t->n_cells++ - at) * sizeof(*t->cells));
     stp_printable(text, strlen(text), t->cells[at], sizeof(*t->cells));
@@ -288,19 +287,18 @@ static void table_print_line(const struct stp_table *t, size_t first,
     }
 }
 
-enum stp_status stp_table_end(struct stp_table *t, FILE *fp,
-                              struct stp_error *err)
+void stp_table_end(struct stp_table *t, FILE *fp)
 {
-    const bool is_lost = t->is_lost;
+    const char *before = "";
     struct table_shape shape;
-    cJSON *root = t->root;
 
     if (t->format == STP_TABLE_JSON) {
+        stp_json_finish(t->root, fp);
         t->root = NULL;
-        return stp_json_finish(root, fp, err);
+        return;
     }
     table_fit(t, fp, &shape);
-    for (size_t i = 0; !is_lost && i < t->n_cells; i += t->n_columns) {
+    for (size_t i = 0; i < t->n_cells; i += t->n_columns) {
         table_print_line(t, i, &shape, fp);
         if (i > 0 || t->format != STP_TABLE_MARKDOWN)
             continue;
@@ -308,9 +306,6 @@ enum stp_status stp_table_end(struct stp_table *t, FILE *fp,
             fputs(t->is_left[c] ? "|---" : "|--:", fp);
         fputs("|\n", fp);
     }
-
-    const char *before = "";
-
     if (shape.n_out != 0) {
         fprintf(fp,
                 "Left out of %zu columns of this terminal: ", shape.columns);
@@ -321,9 +316,7 @@ enum stp_status stp_table_end(struct stp_table *t, FILE *fp,
             }
         fputc('\n', fp);
     }
-
     stp_table_free(t);
-    return is_lost ? stp_nomem(err) : STP_OK;
 }
 
 void stp_table_free(struct stp_table *t)

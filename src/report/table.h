@@ -39,7 +39,6 @@ struct stp_table {
     bool is_first;                    /* the row gives the headings, too */
     bool is_headings;                 /* and is none */
     bool wants_no_row; /* the next row is none, but gives the headings */
-    bool is_lost;      /* for want of memory */
 };
 
 /* An empty table of another format than JSON, for stp_table_end(). */
@@ -109,8 +108,7 @@ void stp_table_text(struct stp_table *table, const char *heading,
 
 /* Prints and frees the table.  Text that is wider than the terminal that 'fp'
  * is loses columns that may be left out, the last first, and says so; elsewhere
- * it is whole.  STP_ERR_NOMEM if a cell was lost. */
-enum stp_status stp_table_end(struct stp_table *table, FILE *fp,
-                              struct stp_error *err);
+ * it is whole. */
+void stp_table_end(struct stp_table *table, FILE *fp);
 
 void stp_table_free(struct stp_table *table);

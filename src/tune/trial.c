@@ -181,19 +181,18 @@ enum stp_status stp_trial_print(const char *path,
                                 const struct stp_comparisons *comparisons,
                                 bool has_table, FILE *fp, struct stp_error *err)
 {
-    enum stp_status status;
+    enum stp_status status = STP_OK;
 
     stp_print_paragraph(info->what, fp);
-    status = stp_print_steadiness(comparisons, fp, err);
-    if (status == STP_OK && stp_policy_kind_of_file(path) == STP_POLICY_OF_ARMS)
+    stp_print_steadiness(comparisons, fp);
+    if (stp_policy_kind_of_file(path) == STP_POLICY_OF_ARMS)
         status = trial_print_rules(path, info, comparisons, fp, err);
     fputc('\n', fp);
-    if (status != STP_OK)
-        return status;
-    status =
-        has_table
-            ? stp_print_verdicts(info, comparisons, STP_VERDICTS_ALL, fp, err)
-            : stp_print_gains(info, comparisons, path, NULL, fp, err);
+    if (has_table && status == STP_OK)
+        stp_print_verdicts(info, comparisons, STP_VERDICTS_ALL, fp);
+    else
+        STP_THEN(status,
+                 stp_print_gains(info, comparisons, path, NULL, fp, err));
     if (status == STP_OK)
         stp_print_unfollowed(comparisons, fp);
     return status;

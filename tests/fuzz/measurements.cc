@@ -139,8 +139,7 @@ std::string NcclLog(std::string_view bytes)
         char *printed = nullptr;
         size_t size = 0;
         FILE *fp = open_memstream(&printed, &size);
-        if (stp_print_job_log(&log, &findings, is_json, fp, &err) != STP_OK)
-            fault = err.text;
+        stp_print_job_log(&log, &findings, is_json, fp);
         fclose(fp);
         for (size_t i = 0; i < size; i++)
             if (static_cast<unsigned char>(printed[i]) < ' ' &&

@@ -86,8 +86,8 @@ TEST_P(Provenance, HoldsInTablesOfSweeps)
     const Compared compared(d);
     for (const bool best : {false, true}) {
         const std::string text = Written([&](FILE *fp) {
-            return best ? stp_print_sweep_best("", &compared.all, fp, nullptr)
-                        : stp_print_sweep(&compared.all, fp, nullptr);
+            return best ? stp_print_sweep_best("", &compared.all, fp)
+                        : stp_print_sweep(&compared.all, fp);
         });
         Check(text);
         EXPECT_EQ(c.single_pass, text.find("single pass") != std::string::npos);
@@ -100,8 +100,8 @@ TEST_P(Provenance, HoldsInFilesOfMeasurements)
         stp_measurements_write(&d.data, "test", fp);
         return STP_OK;
     });
-    const std::string json = Written(
-        [&](FILE *fp) { return stp_print_sweep_json(&d.data, fp, nullptr); });
+    const std::string json =
+        Written([&](FILE *fp) { stp_print_sweep_json(&d.data, fp); });
 
     Check(csv);
     Check(json);
@@ -120,7 +120,7 @@ TEST_P(Provenance, HoldsInStudies)
     EXPECT_FALSE(std::isfinite(curves.points[0].us.p99)) << "of 48 at most";
     for (int text = 0; text < STP_N_STUDY_TEXTS; text++)
         Check(Written([&](FILE *fp) {
-            return stp_study_write(&curves, stp_study_text(text), fp, nullptr);
+            stp_study_write(&curves, stp_study_text(text), fp);
         }));
     stp_curves_free(&curves);
 }
@@ -142,12 +142,10 @@ TEST_P(Provenance, HoldsInIterations)
               std::isfinite(arm.gain.high));
     EXPECT_EQ(c.has_p95(), std::isfinite(arm.us.p95));
     c.single_pass = false;
-    Check(Written([&](FILE *fp) {
-        return stp_print_iterations_json(&report, fp, nullptr);
-    }));
+    Check(Written([&](FILE *fp) { stp_print_iterations_json(&report, fp); }));
     for (auto format : {STP_TABLE_MARKDOWN, STP_TABLE_CSV})
         Check(Written([&](FILE *fp) {
-            return stp_iteration_write(&report, format, false, fp, nullptr);
+            stp_iteration_write(&report, format, false, fp);
         }));
     stp_iteration_summary_free(&summary);
 }

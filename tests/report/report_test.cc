@@ -318,7 +318,7 @@ std::string Print(stp_table_format format)
     stp_table t = stp_table_begin(format);
 
     PutRows(&t);
-    return Written([&](FILE *fp) { return stp_table_end(&t, fp, nullptr); });
+    return Written([&](FILE *fp) { stp_table_end(&t, fp); });
 }
 
 TEST(Table, AlignsColumnsWithoutTrailingBlanks)
@@ -354,9 +354,8 @@ TEST(Table, KeepsEscapeSequencesFromATerminal)
     stp_table_row(&t);
     stp_table_word(&t, nullptr, "<a", "\x1b[2J");
 
-    EXPECT_EQ("a\n\\x1B[2J\n", Written([&](FILE *fp) {
-                  return stp_table_end(&t, fp, nullptr);
-              }));
+    EXPECT_EQ("a\n\\x1B[2J\n",
+              Written([&](FILE *fp) { stp_table_end(&t, fp); }));
 }
 
 TEST(Table, HasHeadingsWithoutRowsAndCutsLongCells)
@@ -369,9 +368,8 @@ TEST(Table, HasHeadingsWithoutRowsAndCutsLongCells)
     stp_table_row(&t);
     stp_table_word(&t, nullptr, "<a", std::string(200, 'x').c_str());
 
-    EXPECT_EQ(
-        "a\n" + std::string(STP_TABLE_CELL - 1, 'x') + "\n",
-        Written([&](FILE *fp) { return stp_table_end(&t, fp, nullptr); }));
+    EXPECT_EQ("a\n" + std::string(STP_TABLE_CELL - 1, 'x') + "\n",
+              Written([&](FILE *fp) { stp_table_end(&t, fp); }));
 }
 
 TEST(Table, IsMarkdown)

@@ -129,7 +129,7 @@ class Wrong : public InFolder, public testing::WithParamInterface<const char *>
                                                     path.c_str(), nullptr));
         } else if (format == "json") {
             FILE *fp = std::fopen(path.c_str(), "w");
-            EXPECT_EQ(STP_OK, stp_print_sweep_json(&d.data, fp, nullptr));
+            stp_print_sweep_json(&d.data, fp);
             std::fclose(fp);
         } else {
             for (const auto &arm : kArms) {

@@ -63,10 +63,7 @@ bool stp_doctor_ask_child(void (*body)(const void *question, void *answer),
 
 int stp_doctor_print(const struct stp_diagnosis *diagnosis, bool is_json)
 {
-    struct stp_error err;
-
-    if (stp_print_diagnosis(diagnosis, is_json, stdout, &err) != STP_OK)
-        return stp_complain_error(NULL, &err);
+    stp_print_diagnosis(diagnosis, is_json, stdout);
     return stp_count_symptoms(diagnosis, STP_SYMPTOM_PROBLEM) == 0
                ? STP_EXIT_OK
                : STP_EXIT_FAILED;

@@ -347,7 +347,7 @@ static int log_run(struct stp_doctor *d, const char *path, bool is_whole,
 {
     struct stp_job_log log;
     struct stp_error err;
-    int exit_status;
+    int exit_status = STP_EXIT_OK;
 
     if (stp_job_log_load(path, &log, &err) != STP_OK)
         return stp_complain_error(path, &err);
@@ -360,11 +360,8 @@ static int log_run(struct stp_doctor *d, const char *path, bool is_whole,
     log_take_variables(d, &log, path);
     if (!is_whole)
         exit_status = stp_doctor_print(&d->diagnosis, is_json);
-    else if (stp_print_job_log(&log, &d->diagnosis, is_json, stdout, &err) ==
-             STP_OK)
-        exit_status = STP_EXIT_OK;
     else
-        exit_status = stp_complain_error(NULL, &err);
+        stp_print_job_log(&log, &d->diagnosis, is_json, stdout);
     stp_job_log_free(&log);
     return exit_status;
 }

@@ -245,8 +245,10 @@ static enum stp_status tune_print(const struct tune_options *o,
     FILE *text;
 
     stp_tune_fill_report(f, r, &report, &overlap);
-    if (o->machine.json)
-        return stp_print_tuning_json(&report, stdout, err);
+    if (o->machine.json) {
+        stp_print_tuning_json(&report, stdout);
+        return STP_OK;
+    }
     STP_TRY(stp_print_tuning(&report, o->table, stdout, err));
     putchar('\n');
     text = stp_paragraph_begin(&paragraph, stdout);

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -10,37 +11,29 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/text.h"
 #include "report/file.h"
+#include "report/take.h"
 
 extern char **environ;
 extern const char stp_frame_gp[];
-
-static const char data_ending[] = "tsv";
-static const char script_ending[] = "gp";
 
 const char *stp_plot_format_name(enum stp_plot_format format)
 {
     return format == STP_PLOT_SVG ? "svg" : "png";
 }
 
-enum stp_status stp_chart_begin(const char *const templates[], size_t n,
-                                const char *columns,
-                                struct stp_chart *chart_ret,
-                                struct stp_error *err)
+void stp_chart_begin(const char *const templates[], size_t n,
+                     const char *columns, struct stp_chart *chart_ret)
 {
     struct stp_chart *chart = chart_ret;
 
     *chart = (struct stp_chart){.n_blocks = 0};
     memcpy(chart->templates, templates, n * sizeof(*templates));
     chart->settings =
-        open_memstream(&chart->settings_text, &chart->settings_len);
-    chart->data = open_memstream(&chart->data_text, &chart->data_len);
-    if (chart->settings == NULL || chart->data == NULL) {
-        stp_chart_free(chart);
-        return stp_nomem(err);
-    }
+        stp_take_text(&chart->settings_text, &chart->settings_len);
+    chart->data = stp_take_text(&chart->data_text, &chart->data_len);
     fprintf(chart->data, "#%s\n", columns);
-    return STP_OK;
 }
 
 void stp_chart_free(struct stp_chart *chart)
@@ -131,8 +124,8 @@ static void chart_write_script(const struct stp_chart *chart,
     const int stem = data != NULL ? (int)(strrchr(data, '.') - data) : 0;
 
     if (data != NULL)
-        fprintf(fp, "# Draws the picture again: gnuplot %.*s.%s >%.*s.%s\n",
-                stem, data, script_ending, stem, data, ending);
+        fprintf(fp, "# Draws the picture again: gnuplot %.*s.gp >%.*s.%s\n",
+                stem, data, stem, data, ending);
     fprintf(fp, "format = '%s'\n", ending);
     if (data == NULL)
         fprintf(fp, "$data << EOD\n%sEOD\n", chart->data_text);
@@ -144,61 +137,34 @@ static void chart_write_script(const struct stp_chart *chart,
             fputs(chart->templates[i], fp);
 }
 
-enum stp_status stp_chart_write(struct stp_chart *chart,
-                                enum stp_plot_format format, FILE *fp,
-                                struct stp_error *err)
+void stp_chart_write(struct stp_chart *chart, enum stp_plot_format format,
+                     FILE *fp)
 {
     if (fflush(chart->settings) != 0 || fflush(chart->data) != 0 ||
         ferror(chart->settings) || ferror(chart->data))
-        return stp_nomem(err);
+        stp_end_without_memory();
     chart_write_script(chart, format, NULL, fp);
-    return STP_OK;
 }
 
-/* Writes the data (a NULL 'data') or the script that reads the file 'data' to
- * the file STEM.ENDING. */
-static enum stp_status chart_save_text(const struct stp_chart *chart,
-                                       enum stp_plot_format format,
-                                       const char *path, const char *data,
-                                       struct stp_error *err)
-{
-    struct stp_file file;
-
-    STP_TRY(stp_file_begin(path, &file, err));
-    if (data == NULL)
-        fputs(chart->data_text, file.fp);
-    else
-        chart_write_script(chart, format, data, file.fp);
-    return stp_file_commit(&file, err);
-}
-
-/* Writes script and data under the picture's name with other endings. */
+/* Writes data and script under the picture's name with other endings. */
 static enum stp_status chart_save_sources(const struct stp_chart *chart,
                                           enum stp_plot_format format,
                                           const char *path,
                                           struct stp_error *err)
 {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash != NULL ? slash + 1 : path;
+    const char *name = stp_base_name(path);
     const char *dot = strrchr(name, '.');
     const int stem = (int)((dot != NULL ? dot : name + strlen(name)) - path);
-    const size_t size = (size_t)stem + sizeof(data_ending) + 1;
-    char *data = malloc(size);
-    char *script = malloc(size);
-    enum stp_status status = STP_OK;
+    char data[PATH_MAX + 8], script[PATH_MAX + 8];
+    struct stp_file file;
 
-    if (data == NULL || script == NULL) {
-        status = stp_nomem(err);
-    } else {
-        snprintf(data, size, "%.*s.%s", stem, path, data_ending);
-        snprintf(script, size, "%.*s.%s", stem, path, script_ending);
-        status = chart_save_text(chart, format, data, NULL, err);
-        STP_THEN(status, chart_save_text(chart, format, script,
-                                         data + (name - path), err));
-    }
-    free(data);
-    free(script);
-    return status;
+    snprintf(data, sizeof(data), "%.*s.tsv", stem, path);
+    snprintf(script, sizeof(script), "%.*s.gp", stem, path);
+    STP_TRY(
+        stp_file_save(data, chart->data_text, strlen(chart->data_text), err));
+    STP_TRY(stp_file_begin(script, &file, err));
+    chart_write_script(chart, format, data + (name - path), file.fp);
+    return stp_file_commit(&file, err);
 }
 
 /* ---- gnuplot ---- */
@@ -322,8 +288,8 @@ enum stp_status stp_chart_save(struct stp_chart *chart,
     enum stp_status status;
 
     STP_TRY(gnuplot_script(&script, err));
-    status = stp_chart_write(chart, format, script, err);
-    STP_THEN(status, stp_file_begin(path, &file, err));
+    stp_chart_write(chart, format, script);
+    status = stp_file_begin(path, &file, err);
     if (status == STP_OK) {
         status = gnuplot_draw(gnuplot, script, file.fp, err);
         if (status == STP_OK && !gnuplot_is_whole(format, file.fp))

@@ -33,12 +33,9 @@ struct stp_chart {
 };
 
 /* An empty chart, which must not be moved, to be freed with stp_chart_free().
- * 'columns' are the names of the data's columns, with tabs between.  STP_OK or
- * STP_ERR_NOMEM. */
-enum stp_status stp_chart_begin(const char *const templates[], size_t n,
-                                const char *columns,
-                                struct stp_chart *chart_ret,
-                                struct stp_error *err);
+ * 'columns' are the names of the data's columns, with tabs between. */
+void stp_chart_begin(const char *const templates[], size_t n,
+                     const char *columns, struct stp_chart *chart_ret);
 
 void stp_chart_free(struct stp_chart *chart);
 
@@ -63,10 +60,9 @@ void stp_chart_block(struct stp_chart *chart);
 /* A text as a field of the data, with the tab behind it. */
 void stp_chart_field(struct stp_chart *chart, const char *text);
 
-/* Writes gnuplot's script, the data included.  STP_OK or STP_ERR_NOMEM. */
-enum stp_status stp_chart_write(struct stp_chart *chart,
-                                enum stp_plot_format format, FILE *fp,
-                                struct stp_error *err);
+/* Writes gnuplot's script, the data included. */
+void stp_chart_write(struct stp_chart *chart, enum stp_plot_format format,
+                     FILE *fp);
 
 /* Draws the chart into the file 'path' with the program 'gnuplot' (NULL: as it
  * is found), 5.2 or later, then writes its script and data beside the picture.

@@ -7,8 +7,10 @@
 
 #include "core/dtype.h"
 #include "core/qsort.h"
+#include "core/room.h"
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
+#include "report/take.h"
 #include "report/words.h"
 
 enum { WORD = 80, ORIGIN = 512, MODELS = 16 };
@@ -326,24 +328,18 @@ static int curve_order_ranked(const void *pa, const void *pb)
     return STP_ORDER(a->curve, b->curve);
 }
 
-enum stp_status stp_pick_curves(const struct stp_curves *curves, int coll,
-                                size_t n_max, struct stp_labelled_set *set_ret,
-                                struct stp_error *err)
+struct stp_labelled_set stp_pick_curves(const struct stp_curves *curves,
+                                        int coll, size_t n_max)
 {
     static const enum label_property properties[] = {
         LABEL_ARM,     LABEL_RANKS, LABEL_GPU,   LABEL_BACKEND,
         LABEL_TYPE,    LABEL_OP,    LABEL_PLACE, LABEL_ROOT,
         LABEL_MACHINE, LABEL_NODES, LABEL_NCCL,  LABEL_FILE};
-    struct ranked *ranked = calloc(curves->n_curves + 1, sizeof(*ranked));
+    struct ranked *ranked = stp_take(curves->n_curves, sizeof(*ranked));
     struct stp_labelled_set set = {
-        .all = calloc(curves->n_curves + 1, sizeof(*set.all))};
+        .all = stp_take(curves->n_curves, sizeof(*set.all))};
     size_t n = 0;
 
-    if (ranked == NULL || set.all == NULL) {
-        free(ranked);
-        free(set.all);
-        return stp_nomem(err);
-    }
     for (size_t i = 0; i < curves->n_curves; i++) {
         const struct stp_curve *c = &curves->curves[i];
 
@@ -364,10 +360,8 @@ enum stp_status stp_pick_curves(const struct stp_curves *curves, int coll,
     for (; set.n < n && set.n < n_max; set.n++)
         set.all[set.n].curve = ranked[set.n].curve;
     free(ranked);
-    label_curves(&set, properties, sizeof(properties) / sizeof(properties[0]),
-                 false);
-    *set_ret = set;
-    return STP_OK;
+    label_curves(&set, properties, STP_N_OF(properties), false);
+    return set;
 }
 
 /* ---- the study ---- */
@@ -397,27 +391,22 @@ static int curve_order_study(const void *pa, const void *pb)
     return STP_ORDER(a->curve, b->curve);
 }
 
-enum stp_status stp_pick_study(const struct stp_curves *curves, int coll,
-                               struct stp_labelled_set *set_ret,
-                               struct stp_error *err)
+struct stp_labelled_set stp_pick_study(const struct stp_curves *curves,
+                                       int coll)
 {
     static const enum label_property properties[] = {
         LABEL_BACKEND, LABEL_GPU,   LABEL_TYPE, LABEL_OP,  LABEL_PLACE,
         LABEL_MACHINE, LABEL_NODES, LABEL_NCCL, LABEL_FILE};
     struct stp_labelled_set set = {
-        .all = calloc(curves->n_curves + 1, sizeof(*set.all))};
+        .all = stp_take(curves->n_curves, sizeof(*set.all))};
 
-    if (set.all == NULL)
-        return stp_nomem(err);
     for (size_t i = 0; i < curves->n_curves; i++)
         if (stp_in_study(curves, &curves->curves[i]) &&
             (coll < 0 || curves->curves[i].like.coll == coll))
             set.all[set.n++].curve = &curves->curves[i];
     qsort(set.all, set.n, sizeof(*set.all), curve_order_study);
-    label_curves(&set, properties, sizeof(properties) / sizeof(properties[0]),
-                 true);
-    *set_ret = set;
-    return STP_OK;
+    label_curves(&set, properties, STP_N_OF(properties), true);
+    return set;
 }
 
 void stp_labelled_free(struct stp_labelled_set *set)

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "analyse/curves.h"
-#include "core/status.h"
 
 enum { STP_LABEL = 160 };
 
@@ -39,16 +38,14 @@ void stp_source_line(const struct stp_labelled_set *set, char *text,
 
 /* The curves of a collective, labelled: AUTO first, then the arms that are the
  * fastest at most sizes, at most 'n_max' of them.  To be freed with
- * stp_labelled_free().  STP_OK or STP_ERR_NOMEM. */
-enum stp_status stp_pick_curves(const struct stp_curves *curves, int coll,
-                                size_t n_max, struct stp_labelled_set *set_ret,
-                                struct stp_error *err);
+ * stp_labelled_free(). */
+struct stp_labelled_set stp_pick_curves(const struct stp_curves *curves,
+                                        int coll, size_t n_max);
 
 /* Picks all curves of the study: those of a collective (-1: of all) under AUTO,
- * out of place where both were measured. */
-enum stp_status stp_pick_study(const struct stp_curves *curves, int coll,
-                               struct stp_labelled_set *set_ret,
-                               struct stp_error *err);
+ * out of place where both were measured.  Likewise. */
+struct stp_labelled_set stp_pick_study(const struct stp_curves *curves,
+                                       int coll);
 
 void stp_labelled_free(struct stp_labelled_set *set);
 

@@ -11,6 +11,7 @@
 #include "nccl_tuner_abi.h"
 #include "report/charts/chart.h"
 #include "report/charts/labels.h"
+#include "report/take.h"
 
 extern const char stp_lines_gp[];
 extern const char stp_bars_gp[];
@@ -182,20 +183,18 @@ static size_t plot_rank_of(const struct stp_labelled_set *set, size_t i,
 
 /* Numbers the labels of all collectives up to the plot's, in the order of their
  * curves: a label has the same colour in every plot. */
-static enum stp_status plot_number_labels(const struct stp_curves *curves,
-                                          const struct stp_plot *plot,
-                                          size_t hues[STP_PLOT_MAX_CURVES],
-                                          struct stp_error *err)
+static void plot_number_labels(const struct stp_curves *curves,
+                               const struct stp_plot *plot,
+                               size_t hues[STP_PLOT_MAX_CURVES])
 {
     const size_t size = (size_t)NCCL_NUM_TUNED_FUNCS * STP_PLOT_MAX_CURVES;
-    char(*seen)[STP_LABEL] = calloc(size, sizeof(*seen));
-    enum stp_status status = seen != NULL ? STP_OK : stp_nomem(err);
+    char(*seen)[STP_LABEL] = stp_take(size, sizeof(*seen));
     size_t n = 0;
 
-    for (int coll = 0; coll <= plot->coll && status == STP_OK; coll++) {
-        struct stp_labelled_set set = {0};
+    for (int coll = 0; coll <= plot->coll; coll++) {
+        struct stp_labelled_set set =
+            stp_pick_curves(curves, coll, plot->n_curves);
 
-        status = stp_pick_curves(curves, coll, plot->n_curves, &set, err);
         for (size_t i = 0; i < set.n && i < STP_PLOT_MAX_CURVES; i++) {
             for (hues[i] = 0; hues[i] < n; hues[i]++)
                 if (strcmp(seen[hues[i]], set.all[i].label) == 0)
@@ -206,20 +205,18 @@ static enum stp_status plot_number_labels(const struct stp_curves *curves,
         stp_labelled_free(&set);
     }
     free(seen);
-    return status;
 }
 
-static enum stp_status plot_write_lines(const struct stp_curves *curves,
-                                        const struct stp_labelled_set *set,
-                                        const struct stp_plot *plot,
-                                        struct stp_chart *chart,
-                                        struct stp_error *err)
+static void plot_write_lines(const struct stp_curves *curves,
+                             const struct stp_labelled_set *set,
+                             const struct stp_plot *plot,
+                             struct stp_chart *chart)
 {
     size_t hues[STP_PLOT_MAX_CURVES] = {0};
     const bool study = kinds[plot->kind].study;
 
     if (!study)
-        STP_TRY(plot_number_labels(curves, plot, hues, err));
+        plot_number_labels(curves, plot, hues);
     plot_set_words(set, plot, "", chart);
     stp_chart_set(chart, "y_column = %d\nalways_log = %d",
                   kinds[plot->kind].column, kinds[plot->kind].always_log);
@@ -256,7 +253,6 @@ static enum stp_status plot_write_lines(const struct stp_curves *curves,
                     stp_source_name(p->source));
         }
     }
-    return STP_OK;
 }
 
 /* ---- bars ---- */
@@ -314,29 +310,24 @@ static void plot_write_bars(const struct stp_labelled_set *set,
 
 /* ---- whole charts ---- */
 
-enum stp_status stp_plot_make(const struct stp_curves *curves,
-                              const struct stp_plot *plot,
-                              struct stp_chart *chart_ret,
-                              struct stp_error *err)
+void stp_plot_make(const struct stp_curves *curves, const struct stp_plot *plot,
+                   struct stp_chart *chart_ret)
 {
     const bool bars = kinds[plot->kind].bars;
     const char *const templates[] = {bars ? stp_bars_gp : stp_lines_gp};
-    struct stp_labelled_set set;
-    enum stp_status status;
-
-    STP_TRY(
+    struct stp_labelled_set set =
         kinds[plot->kind].study
-            ? stp_pick_study(curves, ncclFuncAllReduce, &set, err)
-            : stp_pick_curves(curves, plot->coll, plot->n_curves, &set, err));
-    status = stp_chart_begin(templates, 1,
-                             bars ? "backend\tprocesses\tbytes\tms\tsource"
-                                  : "curve\tbytes\tbusbw_gbps\tmedian_us\t"
-                                    "mean_ms\tp95_us\tp99_us\tsource",
-                             chart_ret, err);
-    if (status == STP_OK && bars)
+            ? stp_pick_study(curves, ncclFuncAllReduce)
+            : stp_pick_curves(curves, plot->coll, plot->n_curves);
+
+    stp_chart_begin(templates, 1,
+                    bars ? "backend\tprocesses\tbytes\tms\tsource"
+                         : "curve\tbytes\tbusbw_gbps\tmedian_us\tmean_ms\t"
+                           "p95_us\tp99_us\tsource",
+                    chart_ret);
+    if (bars)
         plot_write_bars(&set, plot, chart_ret);
     else
-        STP_THEN(status, plot_write_lines(curves, &set, plot, chart_ret, err));
+        plot_write_lines(curves, &set, plot, chart_ret);
     stp_labelled_free(&set);
-    return status;
 }

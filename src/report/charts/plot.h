@@ -44,11 +44,9 @@ bool stp_plot_is_study(const struct stp_curves *curves);
 void stp_plot_name(const struct stp_plot *plot, char name[STP_PLOT_NAME]);
 
 /* The chart of a plot that has something to be drawn, to be freed with
- * stp_chart_free().  STP_OK or STP_ERR_NOMEM. */
-enum stp_status stp_plot_make(const struct stp_curves *curves,
-                              const struct stp_plot *plot,
-                              struct stp_chart *chart_ret,
-                              struct stp_error *err);
+ * stp_chart_free(). */
+void stp_plot_make(const struct stp_curves *curves, const struct stp_plot *plot,
+                   struct stp_chart *chart_ret);
 
 /* ---- texts of a study: collectives under AUTO, of several transports,
  * machines or numbers of processes ---- */
@@ -68,7 +66,5 @@ enum stp_study_text {
 /* The name of the text's file, and its ending: "analysis" and "txt". */
 const char *stp_study_name(enum stp_study_text text, const char **ending_ret);
 
-/* STP_OK or STP_ERR_NOMEM. */
-enum stp_status stp_study_write(const struct stp_curves *curves,
-                                enum stp_study_text text, FILE *fp,
-                                struct stp_error *err);
+void stp_study_write(const struct stp_curves *curves, enum stp_study_text text,
+                     FILE *fp);

@@ -12,6 +12,7 @@
 #include "nccl_tuner_abi.h"
 #include "report/charts/labels.h"
 #include "report/table.h"
+#include "report/take.h"
 #include "report/words.h"
 
 /* The share of its peak from which on bandwidth is said to be saturated. */
@@ -355,8 +356,7 @@ static void study_write_saturation(const struct stp_labelled_set *set, FILE *fp)
 }
 
 /* Writes how the means of rounds scatter, of every point that has several. */
-static enum stp_status study_write_noise(const struct stp_labelled_set *set,
-                                         FILE *fp, struct stp_error *err)
+static void study_write_noise(const struct stp_labelled_set *set, FILE *fp)
 {
     const struct stp_labelled *noisiest = NULL;
     const struct stp_curve_point *where = NULL;
@@ -367,9 +367,7 @@ static enum stp_status study_write_noise(const struct stp_labelled_set *set,
 
     for (size_t i = 0; i < set->n; i++)
         n += set->all[i].curve->n_points;
-    values = calloc(n + 1, sizeof(*values));
-    if (values == NULL)
-        return stp_nomem(err);
+    STP_TAKE(values, n);
     n = 0;
     for (size_t i = 0; i < set->n; i++)
         for (size_t k = 0; k < set->all[i].curve->n_points; k++) {
@@ -395,22 +393,19 @@ static enum stp_status study_write_noise(const struct stp_labelled_set *set,
                 noisiest->series, noisiest->curve->like.n_ranks, size);
     }
     free(values);
-    return STP_OK;
 }
 
 /* Writes a paragraph a collective, with its name where there are several. */
-static enum stp_status study_write_analysis(const struct stp_labelled_set *set,
-                                            FILE *fp, struct stp_error *err)
+static void study_write_analysis(const struct stp_labelled_set *set, FILE *fp)
 {
-    struct stp_labelled *room = calloc(set->n + 1, sizeof(*room));
-    enum stp_status status = room != NULL ? STP_OK : stp_nomem(err);
+    struct stp_labelled *room = stp_take(set->n, sizeof(*room));
     char source[STP_LABEL * 4];
     bool any = false;
 
     stp_source_line(set, source, sizeof(source));
     fprintf(fp, "Times of %s.\n\n", source);
 
-    for (int c = NCCL_NUM_TUNED_FUNCS; c-- > 0 && status == STP_OK;) {
+    for (int c = NCCL_NUM_TUNED_FUNCS; c-- > 0;) {
         struct stp_labelled_set some = {.all = room};
 
         for (size_t i = 0; i < set->n; i++)
@@ -424,11 +419,10 @@ static enum stp_status study_write_analysis(const struct stp_labelled_set *set,
         study_write_size(&some, fp);
         study_write_processes(&some, fp);
         study_write_saturation(&some, fp);
-        status = study_write_noise(&some, fp, err);
+        study_write_noise(&some, fp);
         any = true;
     }
     free(room);
-    return status;
 }
 
 /* ---- all texts ---- */
@@ -461,16 +455,13 @@ const char *stp_study_name(enum stp_study_text text, const char **ending_ret)
     return study_texts[text].name;
 }
 
-enum stp_status stp_study_write(const struct stp_curves *curves,
-                                enum stp_study_text text, FILE *fp,
-                                struct stp_error *err)
+void stp_study_write(const struct stp_curves *curves, enum stp_study_text text,
+                     FILE *fp)
 {
     struct stp_table t = stp_table_begin(
         text == STP_STUDY_CSV ? STP_TABLE_CSV : STP_TABLE_MARKDOWN);
-    struct stp_labelled_set set;
-    enum stp_status status;
+    struct stp_labelled_set set = stp_pick_study(curves, -1);
 
-    STP_TRY(stp_pick_study(curves, -1, &set, err));
     fputs(study_texts[text].above, fp);
     for (size_t i = 0; i < set.n && text != STP_STUDY_ANALYSIS; i++) {
         const struct stp_curve *c = set.all[i].curve;
@@ -480,9 +471,10 @@ enum stp_status stp_study_write(const struct stp_curves *curves,
         for (size_t k = 0; k < c->n_points && text != STP_STUDY_SUMMARY; k++)
             study_put_point(&t, &set.all[i], &c->points[k]);
     }
-    status = text == STP_STUDY_ANALYSIS ? study_write_analysis(&set, fp, err)
-                                        : stp_table_end(&t, fp, err);
+    if (text == STP_STUDY_ANALYSIS)
+        study_write_analysis(&set, fp);
+    else
+        stp_table_end(&t, fp);
     fputs(study_texts[text].below, fp);
     stp_labelled_free(&set);
-    return status;
 }

@@ -12,6 +12,7 @@
 #include "report/folder.h"
 #include "report/iterations/iteration_words.h"
 #include "report/measurements/measurements_csv.h"
+#include "report/take.h"
 
 /* The files in addition to those of times; summary.json holds all results. */
 struct iteration_file {
@@ -44,33 +45,25 @@ iteration_save_file(const struct stp_iteration_report *report,
     char *text = NULL, *old = NULL;
     size_t len, old_len, n;
     const double *us;
-    FILE *fp = open_memstream(&text, &len);
+    FILE *fp = stp_take_text(&text, &len);
     enum stp_status status = STP_OK;
-    bool bad;
 
-    if (fp == NULL)
-        return stp_nomem(err);
     if (file != NULL && file->of_rounds)
         stp_measurements_write(&report->iterations->data, report->made_by, fp);
     else if (file != NULL && file->format == STP_TABLE_JSON)
-        status = stp_print_iterations_json(report, fp, err);
+        stp_print_iterations_json(report, fp);
     else if (file != NULL)
-        status = stp_iteration_write(report, file->format, file->of_regimes, fp,
-                                     err);
+        stp_iteration_write(report, file->format, file->of_regimes, fp);
     while (file == NULL && (us = stp_iteration_next(report->iterations, setting,
                                                     arm, &at, &n)) != NULL)
         for (size_t i = 0; i < n; i++)
             fprintf(fp, "%.6f\n", us[i] / 1000);
-    bad = ferror(fp) != 0;
-    bad |= fclose(fp) != 0;
-    if (status == STP_OK && bad)
-        status = stp_nomem(err);
-    if (status == STP_OK && (size_t)path_len >= sizeof(path))
+    stp_end_text(fp);
+    if ((size_t)path_len >= sizeof(path))
         status =
             stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long", path);
-    if (status == STP_OK &&
-        (stp_read_file(path, len, &old, &old_len, NULL) != STP_OK ||
-         old_len != len || memcmp(old, text, len) != 0))
+    else if ((stp_read_file(path, len, &old, &old_len, NULL) != STP_OK ||
+              old_len != len || memcmp(old, text, len) != 0))
         status = stp_file_save(path, text, len, err);
     free(old);
     free(text);

@@ -70,11 +70,9 @@ void stp_iteration_setting_name(const struct stp_iteration_setting *setting,
 
 /* Print for people a table of each setting with its arms, and the verdict on
  * regimes: a sentence, and a row for each regime with the largest gains. */
-enum stp_status
-stp_print_iterations(const struct stp_iteration_summary *summary, FILE *fp,
-                     struct stp_error *err);
-enum stp_status stp_print_regimes(const struct stp_iteration_report *report,
-                                  FILE *fp, struct stp_error *err);
+void stp_print_iterations(const struct stp_iteration_summary *summary,
+                          FILE *fp);
+void stp_print_regimes(const struct stp_iteration_report *report, FILE *fp);
 
 /* Add the rows of settings with their arms, and those of regimes, to an object.
  */
@@ -84,6 +82,5 @@ void stp_put_regimes(const struct stp_regime *regimes, size_t n,
                      struct cJSON *object);
 
 /* All of it as one object. */
-enum stp_status
-stp_print_iterations_json(const struct stp_iteration_report *report, FILE *fp,
-                          struct stp_error *err);
+void stp_print_iterations_json(const struct stp_iteration_report *report,
+                               FILE *fp);

@@ -13,6 +13,7 @@
 #include "report/charts/plot.h"
 #include "report/folder.h"
 #include "report/iterations/iteration_words.h"
+#include "report/take.h"
 #include "report/words.h"
 
 extern const char stp_times_gp[];
@@ -27,28 +28,24 @@ enum {
 
 /* Begins the chart of 'n' settings that differ in their size alone, which the
  * title names ('size') or does not (NULL). */
-static enum stp_status
-iteration_begin_chart(const struct stp_iteration_report *report,
-                      const struct stp_iteration_setting *settings, size_t n,
-                      const char *heading, const char *size,
-                      const char *template, const char *columns,
-                      struct stp_chart *chart_ret, struct stp_error *err)
+static void iteration_begin_chart(const struct stp_iteration_report *report,
+                                  const struct stp_iteration_setting *settings,
+                                  size_t n, const char *heading,
+                                  const char *size, const char *template,
+                                  const char *columns,
+                                  struct stp_chart *chart_ret)
 {
     const unsigned n_ranks = settings[0].like.n_ranks;
-    enum stp_status status =
-        stp_chart_begin(&template, 1, columns, chart_ret, err);
     char title[STP_ITERATION_TEXT + 64];
     char text[STP_ITERATION_TEXT];
 
-    if (status != STP_OK)
-        return status;
+    stp_chart_begin(&template, 1, columns, chart_ret);
     stp_iteration_what(&settings[0], size, text);
     snprintf(title, sizeof(title), "%s, %s; %u rank%s", heading, text, n_ranks,
              n_ranks == 1 ? "" : "s");
     stp_iteration_origin(&report->iterations->data, settings, n, text);
     stp_chart_text(chart_ret, "title", title);
     stp_chart_text(chart_ret, "source", text);
-    return STP_OK;
 }
 
 /* ---- which arms are drawn ---- */
@@ -152,8 +149,7 @@ struct iteration_spread {
     double longest;
 };
 
-/* Adds an arm; false without memory. */
-static bool iteration_add_times(struct iteration_spread *s,
+static void iteration_add_times(struct iteration_spread *s,
                                 const struct stp_iterations *iterations,
                                 const struct stp_iteration_setting *setting,
                                 const struct stp_iteration_arm *arm,
@@ -167,11 +163,9 @@ static bool iteration_add_times(struct iteration_spread *s,
     size_t n;
 
     if (total == 0)
-        return true;
+        return;
     *t = (struct iteration_times){.arm = arm,
-                                  .time = calloc(total, sizeof(double))};
-    if (t->time == NULL)
-        return false;
+                                  .time = stp_take(total, sizeof(double))};
     s->n++;
     while ((us = stp_iteration_next(iterations, setting, arm, &at, &n)) != NULL)
         for (size_t i = 0; i < n && t->n < total; i++)
@@ -179,7 +173,6 @@ static bool iteration_add_times(struct iteration_spread *s,
     stp_summarise(t->time, t->n, &sum); /* sorts */
     t->median = sum.median;
     t->reach = sum.median + 4 * (sum.p95 - sum.median);
-    return true;
 }
 
 /* The number of the arm's iterations that are on the axis. */
@@ -193,32 +186,20 @@ static size_t iteration_count_shown(const struct iteration_spread *s,
     return n;
 }
 
-static void iteration_free_spread(struct iteration_spread *s)
-{
-    for (size_t i = 0; i < s->n; i++)
-        free(s->of[i].time);
-}
-
-static enum stp_status
-iteration_find_spread(const struct stp_iterations *iterations,
-                      const struct stp_iteration_setting *setting,
-                      struct iteration_spread *s, struct stp_error *err)
+static void iteration_find_spread(const struct stp_iterations *iterations,
+                                  const struct stp_iteration_setting *setting,
+                                  struct iteration_spread *s)
 {
     const struct iteration_gain_set picked =
         iteration_pick_arms(&(struct iteration_group){setting, 1}, true);
     bool is_long = setting->arms[0].us.median >= LONG_US;
-    bool ok = true;
 
     *s = (struct iteration_spread){.unit = is_long ? "ms" : "us"};
-    for (size_t a = 0; a < setting->n_arms && ok; a++)
+    for (size_t a = 0; a < setting->n_arms; a++)
         if (setting->arms[a].arm.kind == STP_ARM_AUTO ||
             iteration_find(&picked, &setting->arms[a].arm) < picked.n)
-            ok = iteration_add_times(s, iterations, setting, &setting->arms[a],
-                                     is_long ? 1000 : 1);
-    if (!ok) {
-        iteration_free_spread(s);
-        return stp_nomem(err);
-    }
+            iteration_add_times(s, iterations, setting, &setting->arms[a],
+                                is_long ? 1000 : 1);
     /* Few late iterations must not press all others into one pixel: the axis
      * ends with the last iteration of any arm that is no outlier. */
     s->low = INFINITY;
@@ -237,7 +218,6 @@ iteration_find_spread(const struct stp_iterations *iterations,
         s->n_beyond += s->of[i].n - iteration_count_shown(s, &s->of[i]);
     if (s->high <= s->low) /* all alike */
         s->high = s->low * 1.001;
-    return STP_OK;
 }
 
 /* ---- charts of times ---- */
@@ -320,21 +300,16 @@ static void iteration_set_times(const struct iteration_spread *s,
 }
 
 /* Makes the histogram of a setting, or its distribution functions. */
-static enum stp_status
-iteration_make_times(const struct stp_iteration_report *report,
-                     const struct stp_iteration_setting *setting,
-                     bool histogram, struct stp_chart *chart_ret,
-                     struct stp_error *err)
+static void iteration_make_times(const struct stp_iteration_report *report,
+                                 const struct stp_iteration_setting *setting,
+                                 bool histogram, struct stp_chart *chart_ret)
 {
     struct iteration_spread s;
     char size[32], label[80] = "Share of iterations that took no longer";
-    enum stp_status status =
-        iteration_find_spread(report->iterations, setting, &s, err);
     double width = INFINITY;
     unsigned n_bins = MAX_BINS; /* if no arm spreads */
 
-    if (status != STP_OK)
-        return status;
+    iteration_find_spread(report->iterations, setting, &s);
     /* Freedman and Diaconis' width for the arm that spreads the least */
     for (size_t i = 0; i < s.n; i++) {
         const struct iteration_times *t = &s.of[i];
@@ -348,45 +323,38 @@ iteration_make_times(const struct stp_iteration_report *report,
         n_bins =
             (unsigned)fmin(MAX_BINS, fmax(MIN_BINS, (s.high - s.low) / width));
     stp_size_text(setting->like.n_bytes, size);
-    status = iteration_begin_chart(
-        report, setting, 1,
-        histogram ? "Iteration times" : "Iteration times (ECDF)", size,
-        stp_times_gp, "arm\ttime\tshare", chart_ret, err);
-    if (status == STP_OK) {
+    iteration_begin_chart(report, setting, 1,
+                          histogram ? "Iteration times"
+                                    : "Iteration times (ECDF)",
+                          size, stp_times_gp, "arm\ttime\tshare", chart_ret);
+    if (histogram)
+        snprintf(label, sizeof(label),
+                 "Share of iterations (%%), in bins of %.3g %s",
+                 (s.high - s.low) / n_bins, s.unit);
+    iteration_set_times(&s, chart_ret);
+    stp_chart_text(chart_ret, "ylabel", label);
+    stp_chart_set(chart_ret, "filled = %d", histogram);
+    for (size_t i = 0; i < s.n; i++) {
+        stp_chart_block(chart_ret);
         if (histogram)
-            snprintf(label, sizeof(label),
-                     "Share of iterations (%%), in bins of %.3g %s",
-                     (s.high - s.low) / n_bins, s.unit);
-        iteration_set_times(&s, chart_ret);
-        stp_chart_text(chart_ret, "ylabel", label);
-        stp_chart_set(chart_ret, "filled = %d", histogram);
-        for (size_t i = 0; i < s.n; i++) {
-            stp_chart_block(chart_ret);
-            if (histogram)
-                iteration_write_bins(&s, i, n_bins, chart_ret);
-            else
-                iteration_write_steps(&s, i, chart_ret);
-        }
+            iteration_write_bins(&s, i, n_bins, chart_ret);
+        else
+            iteration_write_steps(&s, i, chart_ret);
+        free(s.of[i].time);
     }
-    iteration_free_spread(&s);
-    return status;
 }
 
-static enum stp_status
-iteration_make_gains(const struct stp_iteration_report *report,
-                     const struct iteration_group *g,
-                     struct stp_chart *chart_ret, struct stp_error *err)
+static void iteration_make_gains(const struct stp_iteration_report *report,
+                                 const struct iteration_group *g,
+                                 struct stp_chart *chart_ret)
 {
     const struct iteration_gain_set set = iteration_pick_arms(g, false);
     double octaves = INFINITY;
     bool alone = false;
-    enum stp_status status = iteration_begin_chart(
-        report, g->settings, g->n, "Gain over AUTO", NULL, stp_gains_gp,
-        "arm\tbytes\tgain\tlow\thigh\talone", chart_ret, err);
-    FILE *data = chart_ret->data;
 
-    if (status != STP_OK)
-        return status;
+    iteration_begin_chart(report, g->settings, g->n, "Gain over AUTO", NULL,
+                          stp_gains_gp, "arm\tbytes\tgain\tlow\thigh\talone",
+                          chart_ret);
     for (size_t i = 0; i < g->n; i++) {
         const struct stp_iteration_setting *setting = &g->settings[i];
 
@@ -417,24 +385,22 @@ iteration_make_gains(const struct stp_iteration_report *report,
                 if (!stp_arm_equal(&arm->arm, &set.of[c].arm) ||
                     arm->gain.n_pairs == 0)
                     continue;
-                fprintf(data, "%s\t%" PRIu64 "\t%.6g\t%.6g\t%.6g\t", name,
-                        g->settings[i].like.n_bytes, arm->gain.gain,
+                fprintf(chart_ret->data, "%s\t%" PRIu64 "\t%.6g\t%.6g\t%.6g\t",
+                        name, g->settings[i].like.n_bytes, arm->gain.gain,
                         known ? arm->gain.low : arm->gain.gain,
                         known ? arm->gain.high : arm->gain.gain);
                 if (arm->alone_gain.n_pairs > 0)
-                    fprintf(data, "%.6g\n", arm->alone_gain.gain);
+                    fprintf(chart_ret->data, "%.6g\n", arm->alone_gain.gain);
                 else
-                    fputs("?\n", data);
+                    fputs("?\n", chart_ret->data);
             }
     }
-    return STP_OK;
 }
 
 /* ---- all plots ---- */
 
-/* Which plots are drawn where. */
+/* Where plots are drawn. */
 struct iteration_drawing {
-    const struct stp_iteration_report *report;
     const char *folder;
     enum stp_plot_format format;
     const char *gnuplot;
@@ -466,7 +432,7 @@ stp_iteration_plots_save(const struct stp_iteration_report *report,
                          const char *gnuplot, struct stp_error *err)
 {
     const struct stp_iteration_summary *all = report->summary;
-    const struct iteration_drawing d = {report, folder, format, gnuplot};
+    const struct iteration_drawing d = {folder, format, gnuplot};
     enum stp_status status = STP_OK;
     char name[STP_SETTING_NAME] = "";
     struct stp_chart chart;
@@ -481,13 +447,11 @@ stp_iteration_plots_save(const struct stp_iteration_report *report,
             stp_iteration_setting_name(&all->settings[i], name);
         for (int histogram = 1; histogram >= 0 && status == STP_OK;
              histogram--) {
-            status = iteration_make_times(report, &all->settings[i], histogram,
-                                          &chart, err);
-            STP_THEN(status,
-                     iteration_draw(&d,
+            iteration_make_times(report, &all->settings[i], histogram, &chart);
+            status = iteration_draw(&d,
                                     histogram ? "iteration_times_histogram"
                                               : "iteration_times_ecdf",
-                                    name, &chart, err));
+                                    name, &chart, err);
         }
     }
     for (size_t i = 0; i < all->n_settings && status == STP_OK;) {
@@ -497,9 +461,8 @@ stp_iteration_plots_save(const struct stp_iteration_report *report,
         if (n_groups > 1)
             stp_iteration_group_name(g.settings, name);
         if (g.n > 1 && iteration_pick_arms(&g, false).n > 0) {
-            status = iteration_make_gains(report, &g, &chart, err);
-            STP_THEN(status,
-                     iteration_draw(&d, "gain_vs_size", name, &chart, err));
+            iteration_make_gains(report, &g, &chart);
+            status = iteration_draw(&d, "gain_vs_size", name, &chart, err);
         }
         i += g.n;
     }

@@ -12,6 +12,7 @@
 #include "report/iterations/iteration_words.h"
 #include "report/json.h"
 #include "report/table.h"
+#include "report/take.h"
 #include "report/words.h"
 
 /* ---- numbers ---- */
@@ -194,17 +195,14 @@ static void iteration_put_arms(const struct stp_iteration_setting *setting,
 }
 
 /* Writes a setting with its arms and verdict, for terminals or in Markdown. */
-static enum stp_status
-iteration_write_setting(const struct stp_iteration_setting *s,
-                        enum stp_table_format format, FILE *fp,
-                        struct stp_error *err)
+static void iteration_write_setting(const struct stp_iteration_setting *s,
+                                    enum stp_table_format format, FILE *fp)
 {
     const bool is_text = format == STP_TABLE_TEXT;
     const enum stp_source source = stp_iteration_source(s);
     struct stp_table t = stp_table_begin(format);
     char text[STP_ITERATION_TEXT];
     char size[32];
-    enum stp_status status;
 
     stp_size_text(s->like.n_bytes, size);
     if (is_text)
@@ -234,25 +232,18 @@ iteration_write_setting(const struct stp_iteration_setting *s,
         fprintf(fp, "; %s", stp_source_name(source));
     fputs(is_text ? "\n" : ".\n\n", fp);
     iteration_put_arms(s, &t);
-    status = stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
     stp_iteration_verdict(s, is_text ? "\n" : " ", text);
     fprintf(fp, "%s%s\n", is_text ? "" : "\n", text);
-    return status;
 }
 
-enum stp_status
-stp_print_iterations(const struct stp_iteration_summary *summary, FILE *fp,
-                     struct stp_error *err)
+void stp_print_iterations(const struct stp_iteration_summary *summary, FILE *fp)
 {
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < summary->n_settings && status == STP_OK; i++) {
+    for (size_t i = 0; i < summary->n_settings; i++) {
         if (i > 0)
             fputc('\n', fp);
-        status = iteration_write_setting(&summary->settings[i], STP_TABLE_TEXT,
-                                         fp, err);
+        iteration_write_setting(&summary->settings[i], STP_TABLE_TEXT, fp);
     }
-    return status;
 }
 
 /* ---- regimes ---- */
@@ -318,16 +309,13 @@ static int iteration_compare_regimes(const void *pa, const void *pb)
     return STP_ORDER(a, b);
 }
 
-enum stp_status stp_print_regimes(const struct stp_iteration_report *report,
-                                  FILE *fp, struct stp_error *err)
+void stp_print_regimes(const struct stp_iteration_report *report, FILE *fp)
 {
     const size_t n = report->n_regimes;
-    const struct stp_regime **best = calloc(n + 1, sizeof(*best));
+    const struct stp_regime **best = stp_take(n, sizeof(*best));
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     char text[STP_ITERATION_TEXT];
 
-    if (best == NULL)
-        return stp_nomem(err);
     for (size_t i = 0; i < n; i++)
         best[i] = &report->regimes[i];
     qsort(best, n, sizeof(*best), iteration_compare_regimes);
@@ -338,13 +326,12 @@ enum stp_status stp_print_regimes(const struct stp_iteration_report *report,
     free(best);
     if (n > MOST_SHOWN)
         fprintf(fp, "Those of the largest gains:\n");
-    return stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
 }
 
-enum stp_status stp_iteration_write(const struct stp_iteration_report *report,
-                                    enum stp_table_format format,
-                                    bool of_regimes, FILE *fp,
-                                    struct stp_error *err)
+void stp_iteration_write(const struct stp_iteration_report *report,
+                         enum stp_table_format format, bool of_regimes,
+                         FILE *fp)
 {
     static const struct stp_iteration_arm no_arm;
     static const struct stp_iteration_setting no_setting = {.arms = &no_arm};
@@ -355,7 +342,6 @@ enum stp_status stp_iteration_write(const struct stp_iteration_report *report,
     const bool is_csv = format == STP_TABLE_CSV;
     struct stp_table t = stp_table_begin(format);
     char text[STP_ITERATION_TEXT];
-    enum stp_status status = STP_OK;
 
     if (is_csv) {
         fprintf(fp,
@@ -384,9 +370,9 @@ enum stp_status stp_iteration_write(const struct stp_iteration_report *report,
         if (is_csv)
             iteration_put_arms(&all->settings[i], &t);
         else
-            STP_THEN(status, iteration_write_setting(&all->settings[i], format,
-                                                     fp, err));
-    return of_regimes || is_csv ? stp_table_end(&t, fp, err) : status;
+            iteration_write_setting(&all->settings[i], format, fp);
+    if (of_regimes || is_csv)
+        stp_table_end(&t, fp);
 }
 
 /* ---- JSON ---- */
@@ -420,9 +406,8 @@ void stp_put_regimes(const struct stp_regime *regimes, size_t n, cJSON *object)
         iteration_put_regime(&regimes[i], &t);
 }
 
-enum stp_status
-stp_print_iterations_json(const struct stp_iteration_report *report, FILE *fp,
-                          struct stp_error *err)
+void stp_print_iterations_json(const struct stp_iteration_report *report,
+                               FILE *fp)
 {
     const struct stp_dataset *data = &report->iterations->data;
     cJSON *root = cJSON_CreateObject();
@@ -434,5 +419,5 @@ stp_print_iterations_json(const struct stp_iteration_report *report, FILE *fp,
         stp_json_number(root, "min_gain", report->min_gain);
         stp_put_regimes(report->regimes, report->n_regimes, root);
     }
-    return stp_json_finish(root, fp, err);
+    stp_json_finish(root, fp);
 }

@@ -52,9 +52,7 @@ const double *stp_iteration_next(const struct stp_iterations *iterations,
                                  struct stp_iteration_cursor *at,
                                  size_t *n_ret);
 
-/* Writes the arms of all settings, or the regimes, in CSV or Markdown.
- * STP_ERR_NOMEM. */
-enum stp_status stp_iteration_write(const struct stp_iteration_report *report,
-                                    enum stp_table_format format,
-                                    bool of_regimes, FILE *fp,
-                                    struct stp_error *err);
+/* Writes the arms of all settings, or the regimes, in CSV or Markdown. */
+void stp_iteration_write(const struct stp_iteration_report *report,
+                         enum stp_table_format format, bool of_regimes,
+                         FILE *fp);

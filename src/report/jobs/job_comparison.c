@@ -97,9 +97,8 @@ static void comparison_print_loss_change(const struct comparison *c,
                 fabs(difference) > spread ? "more" : "no more", spread);
 }
 
-static enum stp_status comparison_print_table(const struct comparison *c,
-                                              bool is_json, FILE *fp,
-                                              struct stp_error *err)
+static void comparison_print_table(const struct comparison *c, bool is_json,
+                                   FILE *fp)
 {
     struct stp_table t = stp_table_result(is_json);
     const struct stp_job_runs *runs = c->runs;
@@ -142,7 +141,7 @@ static enum stp_status comparison_print_table(const struct comparison *c,
         stp_table_number(&t, "loss_max", NULL, has ? arm->loss_max : NAN,
                          STP_TABLE_SHORT);
     }
-    return stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
 }
 
 /* Says how long runs take before they communicate, where that is known. */
@@ -178,7 +177,7 @@ enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
                               c.arms, &c.n_rounds, err);
     comparison_sort(&c);
     if (status == STP_OK && (c.n_rounds > 0 || is_json))
-        status = comparison_print_table(&c, is_json, fp, err);
+        comparison_print_table(&c, is_json, fp);
     if (status != STP_OK || is_json)
         return status;
     if (c.n_rounds == 0) {

@@ -220,8 +220,7 @@ enum stp_status stp_job_rules_save(const struct stp_job_rules *rules,
     struct stp_policy_text text = {
         .kind = STP_POLICY_OF_ARMS, .made_by = made_by, .run = ""};
 
-    if (stp_policy_text_begin(&text, err) != STP_OK)
-        return STP_ERR_NOMEM;
+    stp_policy_text_begin(&text);
     if (gpu != NULL && strpbrk(gpu, ",#\n") != NULL)
         gpu = NULL;
     if (origin->same_bits)

@@ -187,7 +187,7 @@ enum stp_status stp_print_learned_keys(const struct stp_learning *learning,
         stp_table_row(&t);
         learning_put(&learning->keys[i], base, &t);
     }
-    STP_TRY(stp_table_end(&t, fp, err));
+    stp_table_end(&t, fp);
     stp_print_bounds(learning, fp);
     return STP_OK;
 }

@@ -10,6 +10,7 @@
 #include "nccl_tuner_abi.h"
 #include "report/logs/job_log_facts.h"
 #include "report/table.h"
+#include "report/take.h"
 
 /* ---- what facts say ---- */
 
@@ -131,7 +132,7 @@ static int facts_compare_counts(const void *a, const void *b)
 }
 
 /* Lists what the facts of a scope say of something; NULL: of all. */
-static bool facts_list(const struct stp_job_log *log, enum stp_log_scope scope,
+static void facts_list(const struct stp_job_log *log, enum stp_log_scope scope,
                        const char *what, unsigned shape, struct log_list *list)
 {
     struct log_said *all;
@@ -146,7 +147,7 @@ static bool facts_list(const struct stp_job_log *log, enum stp_log_scope scope,
             (scope == STP_LOG_OF_COMM && f->shape != shape))
             continue;
         if (!STP_ROOM(list->said, list->n, list->capacity))
-            return false;
+            stp_end_without_memory();
         all = list->said;
         all[list->n] = (struct log_said){.n_lines = 1,
                                          .n_ranks = f->rank > 0,
@@ -155,7 +156,7 @@ static bool facts_list(const struct stp_job_log *log, enum stp_log_scope scope,
         facts_say(f, all[list->n++].text);
     }
     if (list->n == 0)
-        return true;
+        return;
     all = list->said;
     qsort(all, list->n, sizeof(*all), facts_compare);
     for (size_t i = 1; i < list->n; i++) {
@@ -171,7 +172,6 @@ static bool facts_list(const struct stp_job_log *log, enum stp_log_scope scope,
     }
     list->n = n + 1;
     qsort(all, list->n, sizeof(*all), facts_compare_counts);
-    return true;
 }
 
 /* ---- tables ---- */
@@ -198,23 +198,22 @@ static void facts_put(struct stp_table *t, unsigned shape, const char *what,
 
 /* The rows of the job, or of communicators of a shape; 0: of those that it does
  * not tell. */
-static bool facts_put_scope(struct stp_table *t, const struct stp_job_log *log,
+static void facts_put_scope(struct stp_table *t, const struct stp_job_log *log,
                             enum stp_log_scope scope, unsigned shape)
 {
     const size_t most = t->format == STP_TABLE_JSON ? SIZE_MAX : 12;
     struct log_list list = {NULL, 0, 0};
     const char *last = NULL;
-    bool has_room = true;
 
-    for (const struct stp_log_row *row = stp_log_rows;
-         row->line != NULL && has_room; row++) {
+    for (const struct stp_log_row *row = stp_log_rows; row->line != NULL;
+         row++) {
         struct log_said lacks = {.n_lines = 0};
 
         if (row->scope != scope ||
             (last != NULL && strcmp(row->what, last) == 0))
             continue;
         last = row->what;
-        has_room = facts_list(log, scope, last, shape, &list);
+        facts_list(log, scope, last, shape, &list);
         for (size_t k = 0; k < list.n && k < most; k++)
             facts_put(t, shape, last, &list.said[k]);
         if (list.n > most) {
@@ -228,14 +227,12 @@ static bool facts_put_scope(struct stp_table *t, const struct stp_job_log *log,
         }
     }
     free(list.said);
-    return has_room;
 }
 
-static bool facts_put_all(struct stp_table *t, const struct stp_job_log *log)
+static void facts_put_all(struct stp_table *t, const struct stp_job_log *log)
 {
-    bool has_room = facts_put_scope(t, log, STP_LOG_OF_JOB, 0);
-
-    for (unsigned i = 1; i <= log->n_shapes && has_room; i++) {
+    facts_put_scope(t, log, STP_LOG_OF_JOB, 0);
+    for (unsigned i = 1; i <= log->n_shapes; i++) {
         const struct stp_log_shape *shape = &log->shapes[i - 1];
         const struct stp_log_fact *f =
             stp_log_next(log, STP_LOG_SHAPE, i, NULL);
@@ -252,21 +249,21 @@ static bool facts_put_all(struct stp_table *t, const struct stp_job_log *log)
                      "%u ranks, on nodes that it does not count",
                      shape->n_ranks);
         facts_put(t, 0, "communicator", &said);
-        has_room = facts_put_scope(t, log, STP_LOG_OF_COMM, i);
+        facts_put_scope(t, log, STP_LOG_OF_COMM, i);
     }
-    for (size_t i = 0; i < log->n_facts && has_room; i++)
+    for (size_t i = 0; i < log->n_facts; i++)
         if (log->facts[i].row->scope == STP_LOG_OF_COMM &&
             log->facts[i].shape == 0) {
             const struct log_said said = {
                 .text = "others, of which the log does not tell the ranks"};
 
             facts_put(t, 0, "communicator", &said);
-            return facts_put_scope(t, log, STP_LOG_OF_COMM, 0);
+            facts_put_scope(t, log, STP_LOG_OF_COMM, 0);
+            return;
         }
-    return has_room;
 }
 
-static bool facts_put_decisions(struct stp_table *t,
+static void facts_put_decisions(struct stp_table *t,
                                 const struct stp_job_log *log)
 {
     static const char *const columns[][2] = {{"collective", "<collective"},
@@ -275,8 +272,8 @@ static bool facts_put_decisions(struct stp_table *t,
                                              {"protocol", "<protocol"},
                                              {"channels", "<channels"}};
     struct log_list list = {NULL, 0, 0};
-    const bool has_room = facts_list(log, STP_LOG_OF_CALL, NULL, 0, &list);
 
+    facts_list(log, STP_LOG_OF_CALL, NULL, 0, &list);
     for (size_t i = 0; i < list.n; i++) {
         char *word = list.said[i].text;
 
@@ -299,28 +296,25 @@ static bool facts_put_decisions(struct stp_table *t,
         stp_table_count(t, "line", "in line", list.said[i].line);
     }
     free(list.said);
-    return has_room;
 }
 
-enum stp_status stp_print_job_log(const struct stp_job_log *log,
-                                  const struct stp_diagnosis *findings,
-                                  bool is_json, FILE *fp, struct stp_error *err)
+void stp_print_job_log(const struct stp_job_log *log,
+                       const struct stp_diagnosis *findings, bool is_json,
+                       FILE *fp)
 {
     const unsigned minor = stp_log_minor(log);
     const struct stp_log_row *row = stp_log_rows;
     struct stp_table t = stp_table_result(is_json);
     char lacks[SAID];
-    bool has_room;
-    enum stp_status status = STP_OK;
 
     stp_table_rows(&t, "facts");
-    has_room = facts_put_all(&t, log);
+    facts_put_all(&t, log);
     if (!is_json) {
-        status = stp_table_end(&t, fp, err);
+        stp_table_end(&t, fp);
         t = stp_table_result(false);
     }
     stp_table_rows(&t, "decisions");
-    has_room &= facts_put_decisions(&t, log);
+    facts_put_decisions(&t, log);
     if (is_json) {
         stp_put_diagnosis(&t, findings);
     } else if (t.n_cells > 0) {
@@ -334,10 +328,9 @@ enum stp_status stp_print_job_log(const struct stp_job_log *log,
         stp_log_lacks(log, row, lacks, SAID);
         fprintf(fp, "\nAlgorithms by size: %s\n", lacks);
     }
-    STP_THEN(status, stp_table_end(&t, fp, err));
-    if (status == STP_OK && !is_json) {
+    stp_table_end(&t, fp);
+    if (!is_json) {
         fputc('\n', fp);
-        status = stp_print_diagnosis(findings, false, fp, err);
+        stp_print_diagnosis(findings, false, fp);
     }
-    return status == STP_OK && !has_room ? stp_nomem(err) : status;
 }

@@ -5,8 +5,7 @@
 #include "report/results/diagnosis.h"
 
 /* Prints what the log says, in which line of it, and what it lacks; which
- * algorithm ran at which size; then the findings.  STP_ERR_NOMEM. */
-enum stp_status stp_print_job_log(const struct stp_job_log *log,
-                                  const struct stp_diagnosis *findings,
-                                  bool is_json, FILE *fp,
-                                  struct stp_error *err);
+ * algorithm ran at which size; then the findings. */
+void stp_print_job_log(const struct stp_job_log *log,
+                       const struct stp_diagnosis *findings, bool is_json,
+                       FILE *fp);

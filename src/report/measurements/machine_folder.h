@@ -57,7 +57,6 @@ struct stp_recorded {
 size_t stp_recorded_alike(const struct stp_recorded *recorded);
 
 /* A few lines, with the first choices that differ, or all as JSON.
- * STP_ERR_NOMEM with *err filled, or STP_OK. */
-enum stp_status stp_print_recorded(const struct stp_recorded *recorded,
-                                   bool is_json, FILE *fp,
-                                   struct stp_error *err);
+ */
+void stp_print_recorded(const struct stp_recorded *recorded, bool is_json,
+                        FILE *fp);

@@ -45,9 +45,8 @@ size_t stp_recorded_alike(const struct stp_recorded *recorded)
     return n;
 }
 
-enum stp_status stp_print_recorded(const struct stp_recorded *recorded,
-                                   bool is_json, FILE *fp,
-                                   struct stp_error *err)
+void stp_print_recorded(const struct stp_recorded *recorded, bool is_json,
+                        FILE *fp)
 {
     const struct stp_machine_record *r = recorded->record;
     const size_t n_times = stp_machine_n_times(r);
@@ -83,5 +82,5 @@ enum stp_status stp_print_recorded(const struct stp_recorded *recorded,
         else if (n_shown++ < MAX_SHOWN)
             fprintf(fp, "  %s\n", text);
     }
-    return stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
 }

@@ -28,10 +28,9 @@ static void page_add_extreme(cJSON *root, const char *key,
     stp_json_gain(object, &extreme->gain);
 }
 
-static enum stp_status
-page_print_summary(const struct stp_page_data *data,
-                   const struct stp_page_summary *summary, bool as_json,
-                   FILE *fp, struct stp_error *err)
+static void page_print_summary(const struct stp_page_data *data,
+                               const struct stp_page_summary *summary,
+                               bool as_json, FILE *fp)
 {
     struct stp_table t = stp_table_result(as_json);
     char sentence[STP_PAGE_TEXT], source[STP_PAGE_TEXT];
@@ -42,7 +41,7 @@ page_print_summary(const struct stp_page_data *data,
         fprintf(fp, "%s\n", sentence);
         for (size_t i = 0; i < data->n_warnings; i++)
             fprintf(fp, "%s\n", data->warnings[i]);
-        return STP_OK;
+        return;
     }
     stp_table_word(&t, "summary", NULL, sentence);
     warnings = cJSON_AddArrayToObject(t.root, "warnings");
@@ -68,7 +67,7 @@ page_print_summary(const struct stp_page_data *data,
     stp_table_number(&t, "mean_gain", NULL, summary->mean_gain, 3);
     page_add_extreme(t.root, "best", &summary->best);
     page_add_extreme(t.root, "worst", &summary->worst);
-    return stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
 }
 
 enum stp_status stp_page_save(const struct stp_page_sources *sources,
@@ -78,24 +77,21 @@ enum stp_status stp_page_save(const struct stp_page_sources *sources,
     struct stp_page_data data;
     struct stp_page_summary summary;
     struct stp_file file;
-    cJSON *view = NULL;
+    cJSON *view;
     enum stp_status status = stp_page_read(sources, &data, err);
 
-    if (status == STP_OK) {
-        stp_page_sum_up(&data, &summary);
-        status = stp_page_view(&data, &summary, &view, err);
-    }
     STP_THEN(status, stp_file_begin(path, &file, err));
     if (status == STP_OK) {
+        stp_page_sum_up(&data, &summary);
+        view = stp_page_view(&data, &summary);
         cJSON_AddStringToObject(view, "css", stp_page_css);
         cJSON_AddStringToObject(view, "js", stp_page_js);
         stp_page_fill(stp_page_html, view, file.fp);
-        status = stp_file_end(
-            &file, stp_json_is_whole() ? STP_OK : stp_nomem(err), err);
+        cJSON_Delete(view);
+        status = stp_file_commit(&file, err);
     }
-    cJSON_Delete(view);
     if (status == STP_OK && said != NULL)
-        status = page_print_summary(&data, &summary, as_json, said, err);
+        page_print_summary(&data, &summary, as_json, said);
     if (status == STP_OK && auto_is_wrong_ret != NULL)
         *auto_is_wrong_ret = data.auto_is_wrong;
     stp_page_free(&data);

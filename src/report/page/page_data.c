@@ -11,6 +11,7 @@
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
 #include "report/measurements/measurements_csv.h"
+#include "report/take.h"
 #include "report/words.h"
 
 #define WARN(data, ...)                                                        \
@@ -36,33 +37,27 @@ static enum stp_status page_sum_iterations(struct stp_page_file *set,
 {
     const size_t n = set->data.n_rows;
     struct stp_iterations rounds = {.data = set->data};
-    const struct stp_measurement **rows = calloc(n, sizeof(*rows));
+    const struct stp_measurement **rows = stp_take(n, sizeof(*rows));
     enum stp_status status;
 
-    rounds.data.rows = calloc(n, sizeof(*rounds.data.rows));
-    rounds.sample_us = calloc(n, sizeof(*rounds.sample_us));
-    if (rows == NULL || rounds.data.rows == NULL || rounds.sample_us == NULL) {
-        status = stp_nomem(err);
-    } else {
-        for (size_t i = 0; i < n; i++)
-            stp_take_wrong(sweep, &set->data.rows[i]);
-        rounds.data.n_rows = rounds.n_samples =
-            stp_right_rows(&set->data, true, rows);
-        for (size_t i = 0; i < rounds.n_samples; i++) {
-            rounds.data.rows[i] = *rows[i];
-            rounds.data.rows[i].iters = 1;
-            rounds.sample_us[i] = rows[i]->us.median;
-        }
-        status = stp_summarise_iterations(&rounds, &set->iterations, err);
+    STP_TAKE(rounds.data.rows, n);
+    STP_TAKE(rounds.sample_us, n);
+    for (size_t i = 0; i < n; i++)
+        stp_take_wrong(sweep, &set->data.rows[i]);
+    rounds.data.n_rows = rounds.n_samples =
+        stp_right_rows(&set->data, true, rows);
+    for (size_t i = 0; i < rounds.n_samples; i++) {
+        rounds.data.rows[i] = *rows[i];
+        rounds.data.rows[i].iters = 1;
+        rounds.sample_us[i] = rows[i]->us.median;
     }
+    status = stp_summarise_iterations(&rounds, &set->iterations, err);
     free(rows);
     free(rounds.data.rows);
     free(rounds.sample_us);
     if (status != STP_OK)
         return status;
-    set->regimes = calloc(set->iterations.n_settings, sizeof(*set->regimes));
-    if (set->regimes == NULL)
-        return stp_nomem(err);
+    STP_TAKE(set->regimes, set->iterations.n_settings);
     set->n_regimes = stp_find_regimes(&set->iterations, 0, set->regimes);
     return STP_OK;
 }
@@ -112,15 +107,13 @@ static int page_order_points(const struct stp_point *a,
 }
 
 /* Makes a row of each size that the sweep or the verification has. */
-static bool page_merge_sets(struct stp_page_data *data)
+static void page_merge_sets(struct stp_page_data *data)
 {
     const struct stp_comparisons *s = &data->files[STP_PAGE_SWEEP].comparisons;
     const struct stp_comparisons *t = &data->files[STP_PAGE_VERIFY].comparisons;
     size_t i = 0, j = 0;
 
-    data->rows = calloc(s->n_points + t->n_points + 1, sizeof(*data->rows));
-    if (data->rows == NULL)
-        return false;
+    STP_TAKE(data->rows, s->n_points + t->n_points);
     while (i < s->n_points || j < t->n_points) {
         struct stp_page_row *row = &data->rows[data->n_rows++];
         int order = i == s->n_points ? 1
@@ -134,7 +127,6 @@ static bool page_merge_sets(struct stp_page_data *data)
             row->tried = &t->points[j++];
         row->point = row->tried != NULL ? row->tried : row->swept;
     }
-    return true;
 }
 
 /* Looks the rule up as if NCCL had ruled out no algorithm or protocol. */
@@ -267,9 +259,9 @@ static enum stp_status page_measure_memory(const struct stp_page_data *data,
                  stp_measurements_pool(&alone, &graph->data, false, err));
     STP_THEN(status,
              stp_memory_situations_compare(&from, &terms, &situations, err));
-    STP_THEN(status, stp_memory_rules_measure(
-                         policy, &situations,
-                         stp_page_first_set(data)->data.gpu, rules, err));
+    if (status == STP_OK)
+        *rules = stp_memory_rules_measure(policy, &situations,
+                                          stp_page_first_set(data)->data.gpu);
     stp_memory_situations_free(&situations);
     stp_dataset_free(&alone);
     return status;
@@ -452,8 +444,7 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
         return stp_fail(err, STP_ERR_RANGE,
                         "no measurements, expected those that the policy was "
                         "made from, such as STEM.sweep.csv");
-    if (!page_merge_sets(data))
-        return stp_nomem(err);
+    page_merge_sets(data);
     status = page_make_panels(data, err);
     STP_THEN(status, page_measure_memory(data, STP_PAGE_MEMORY_POLICY,
                                          &data->memory, err));

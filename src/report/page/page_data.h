@@ -151,11 +151,9 @@ bool stp_page_source_sentence(const struct stp_page_file *sets, size_t n,
                               char text[STP_PAGE_TEXT]);
 
 /* Makes the values that page.html names, to be freed with cJSON_Delete(). The
- * member "plots" is all that page.js draws. Members for which cJSON has no
- * memory are missing. STP_ERR_NOMEM otherwise. */
-enum stp_status stp_page_view(const struct stp_page_data *data,
-                              const struct stp_page_summary *summary,
-                              cJSON **view_ret, struct stp_error *err);
+ * member "plots" is all that page.js draws. */
+cJSON *stp_page_view(const struct stp_page_data *data,
+                     const struct stp_page_summary *summary);
 
 /* ---- the template ---- */
 

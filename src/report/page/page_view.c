@@ -14,6 +14,7 @@
 #include "report/page/page_data.h"
 #include "report/results/results.h"
 #include "report/table.h"
+#include "report/take.h"
 #include "report/words.h"
 
 /* Adds "4 ranks", "2 to 4 ranks" or, for any number, "". */
@@ -332,9 +333,8 @@ static void view_steps(const struct stp_page_data *data, int source,
 
 /* ---- files of measurements, and how they were measured ---- */
 
-static enum stp_status view_file(const struct stp_page_file *set,
-                                 const char *contents, cJSON *files,
-                                 struct stp_error *err)
+static void view_file(const struct stp_page_file *set, const char *contents,
+                      cJSON *files)
 {
     const struct stp_iteration_summary *steps = &set->iterations;
     cJSON *file = stp_json_row(files);
@@ -367,19 +367,19 @@ static enum stp_status view_file(const struct stp_page_file *set,
 
         view_count(file, "n_rounds", n, n, "round");
         stp_json_number(file, "n_workloads", (double)steps->n_settings);
-        return STP_OK;
+        return;
     }
-    STP_TRY(stp_steadiness_of(&set->comparisons, &set->comparisons, &s, err));
+    if (stp_steadiness_of(&set->comparisons, &set->comparisons, &s, NULL) !=
+        STP_OK)
+        stp_end_without_memory();
     if (s.max_rounds == 1)
         s.spread = NAN; /* one round has none */
     view_count(file, "n_rounds", s.min_rounds, s.max_rounds, "round");
     stp_put_steadiness(&s, file);
-    return STP_OK;
 }
 
-enum stp_status stp_page_view(const struct stp_page_data *data,
-                              const struct stp_page_summary *summary,
-                              cJSON **view_ret, struct stp_error *err)
+cJSON *stp_page_view(const struct stp_page_data *data,
+                     const struct stp_page_summary *summary)
 {
     static const char *const contents[STP_PAGE_N_SOURCES] = {
         [STP_PAGE_SWEEP] = "Sweep of all arms",
@@ -397,7 +397,6 @@ enum stp_status stp_page_view(const struct stp_page_data *data,
     cJSON *memories = cJSON_AddArrayToObject(view, "memory");
     cJSON *policies = cJSON_AddArrayToObject(view, "policies");
     cJSON *files = cJSON_AddArrayToObject(view, "files");
-    enum stp_status status = view != NULL ? STP_OK : stp_nomem(err);
 
     view_summary(data, summary, view);
     cJSON_AddStringToObject(view, "own", summary->own);
@@ -441,11 +440,7 @@ enum stp_status stp_page_view(const struct stp_page_data *data,
         cJSON_AddStringToObject(object, "text", policy->text);
     }
     for (int s = STP_PAGE_SWEEP; s < STP_PAGE_N_SOURCES; s++)
-        if (status == STP_OK && data->files[s].name != NULL)
-            status = view_file(&data->files[s], contents[s], files, err);
-    if (status != STP_OK)
-        cJSON_Delete(view);
-    else
-        *view_ret = view;
-    return status;
+        if (data->files[s].name != NULL)
+            view_file(&data->files[s], contents[s], files);
+    return view;
 }

@@ -68,9 +68,8 @@ static void check_print_text(const struct stp_findings *findings,
           fp);
 }
 
-enum stp_status stp_print_findings(const struct stp_findings *findings,
-                                   const char *path, bool fixed, bool is_json,
-                                   FILE *fp, struct stp_error *err)
+void stp_print_findings(const struct stp_findings *findings, const char *path,
+                        bool fixed, bool is_json, FILE *fp)
 {
     struct stp_check_count count = stp_count_findings(findings, fixed);
     struct stp_table t = stp_table_result(is_json);
@@ -97,5 +96,5 @@ enum stp_status stp_print_findings(const struct stp_findings *findings,
             cJSON_AddItemToArray(lines, cJSON_CreateNumber(f->others[k]));
         stp_table_count(&t, "n_other_lines", NULL, f->n_others);
     }
-    return stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
 }

@@ -91,9 +91,8 @@ static void choices_put(const struct stp_choices *c,
     }
 }
 
-enum stp_status stp_put_choices(const struct stp_choices *c,
-                                struct stp_table *json, FILE *fp,
-                                struct stp_error *err)
+void stp_put_choices(const struct stp_choices *c, struct stp_table *json,
+                     FILE *fp)
 {
     const char *key = c->are_versions ? "versions" : c->key;
     struct stp_table t = json != NULL ? stp_table_array(json->root, key)
@@ -109,16 +108,15 @@ enum stp_status stp_put_choices(const struct stp_choices *c,
         n_shown++;
     }
     if (json != NULL)
-        return STP_OK;
+        return;
     if (n_shown == 0)
         fprintf(fp, "%s%s %s %s decide alike.\n",
                 c->are_versions ? "NCCL " : "", c->labels[0],
                 c->are_versions ? "to" : "and", c->labels[c->n - 1]);
     else
-        STP_TRY(stp_table_end(&t, fp, err));
+        stp_table_end(&t, fp);
     for (size_t i = 0; i < c->n; i++)
         if (c->cases[i].fault[0] != '\0')
             fprintf(fp, "%s%s: %s\n", i == 0 ? "\n" : "", c->labels[i],
                     c->cases[i].fault);
-    return STP_OK;
 }

@@ -4,9 +4,8 @@
 #include "report/results/results.h"
 #include "report/table.h"
 
-enum stp_status stp_print_contract(const struct stp_contract *contract,
-                                   bool is_json, FILE *fp,
-                                   struct stp_error *err)
+void stp_print_contract(const struct stp_contract *contract, bool is_json,
+                        FILE *fp)
 {
     struct stp_table t = stp_table_result(is_json);
 
@@ -55,5 +54,5 @@ enum stp_status stp_print_contract(const struct stp_contract *contract,
                     stp_contract_count(contract, STP_CONTRACT_FAIL));
     stp_table_count(&t, "skipped", NULL,
                     stp_contract_count(contract, STP_CONTRACT_SKIP));
-    return stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
 }

@@ -76,9 +76,8 @@ void stp_put_diagnosis(struct stp_table *t,
                     stp_count_symptoms(diagnosis, STP_SYMPTOM_PROBLEM));
 }
 
-enum stp_status stp_print_diagnosis(const struct stp_diagnosis *diagnosis,
-                                    bool is_json, FILE *fp,
-                                    struct stp_error *err)
+void stp_print_diagnosis(const struct stp_diagnosis *diagnosis, bool is_json,
+                         FILE *fp)
 {
     struct stp_table t = stp_table_result(is_json);
 
@@ -98,5 +97,5 @@ enum stp_status stp_print_diagnosis(const struct stp_diagnosis *diagnosis,
                 stp_count_symptoms(diagnosis, STP_SYMPTOM_OK));
     }
     stp_put_diagnosis(&t, diagnosis);
-    return stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
 }

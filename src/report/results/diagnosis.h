@@ -49,7 +49,6 @@ void stp_put_diagnosis(struct stp_table *table,
                        const struct stp_diagnosis *diagnosis);
 
 /* A paragraph a symptom, and a last line with the count of each level; or JSON.
- * STP_ERR_NOMEM with *err filled, or STP_OK. */
-enum stp_status stp_print_diagnosis(const struct stp_diagnosis *diagnosis,
-                                    bool is_json, FILE *fp,
-                                    struct stp_error *err);
+ */
+void stp_print_diagnosis(const struct stp_diagnosis *diagnosis, bool is_json,
+                         FILE *fp);

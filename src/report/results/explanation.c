@@ -45,10 +45,9 @@ static void explanation_put(const struct stp_explained *x, const char *policy,
         stp_table_text(t, heading, "%s", stp_decider_name(x->decider));
 }
 
-enum stp_status stp_put_explanation(const struct stp_explanation *explanation,
-                                    const char *policy, bool has_table,
-                                    bool alone, struct stp_table *whole,
-                                    FILE *out, struct stp_error *err)
+void stp_put_explanation(const struct stp_explanation *explanation,
+                         const char *policy, bool has_table, bool alone,
+                         struct stp_table *whole, FILE *out)
 {
     const bool has_all = has_table || whole != NULL || alone;
     const size_t n = explanation->n_ranges;
@@ -56,7 +55,6 @@ enum stp_status stp_put_explanation(const struct stp_explanation *explanation,
     struct stp_table *t = whole != NULL ? whole : &text;
     struct stp_paragraph paragraph;
     size_t n_shown = 0;
-    enum stp_status status;
     FILE *fp;
 
     if (t->format == STP_TABLE_JSON) {
@@ -69,8 +67,8 @@ enum stp_status stp_put_explanation(const struct stp_explanation *explanation,
             n_shown++;
         }
     if (whole != NULL)
-        return STP_OK;
-    status = stp_table_end(t, out, err);
+        return;
+    stp_table_end(t, out);
     if (n_shown > 0)
         fputc('\n', out);
     fp = stp_paragraph_begin(&paragraph, out);
@@ -94,5 +92,4 @@ enum stp_status stp_put_explanation(const struct stp_explanation *explanation,
             alone ? "NCCL" : "The tuner", explanation->n_sizes,
             policy != NULL ? ", the policy's range ends" : "");
     stp_paragraph_end(&paragraph);
-    return status;
 }

@@ -42,17 +42,15 @@ static const struct stp_rule *gain_find_rule(const struct stp_policy *policy,
 /* Prints a row for each rule that changes what NCCL runs, and for each size at
  * which no rule does.  The best size of a rule is one that was not
  * interpolated, if there is one. */
-static enum stp_status gain_print_ranges(const struct stp_device_info *info,
-                                         const struct stp_comparisons *all,
-                                         const struct stp_policy *policy,
-                                         const char *heading, FILE *fp,
-                                         struct stp_error *err)
+static void gain_print_ranges(const struct stp_device_info *info,
+                              const struct stp_comparisons *all,
+                              const struct stp_policy *policy,
+                              const char *heading, FILE *fp)
 {
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     const bool has_ranks = stp_have_ranks(info, all);
     const struct stp_point *const end = all->points + all->n_points;
     bool has_rows = false;
-    enum stp_status status;
 
     for (const struct stp_point *p = all->points, *next; p < end; p = next) {
         const struct stp_rule *rule = gain_find_rule(policy, p);
@@ -95,12 +93,11 @@ static enum stp_status gain_print_ranges(const struct stp_device_info *info,
         has_rows = true;
     }
     if (!has_rows)
-        return STP_OK;
+        return;
     stp_print_paragraph(heading != NULL ? heading : GAIN_HEADING, fp);
     fputc('\n', fp);
-    status = stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
     fputc('\n', fp);
-    return status;
 }
 
 enum stp_status stp_print_gains(const struct stp_device_info *info,
@@ -110,19 +107,17 @@ enum stp_status stp_print_gains(const struct stp_device_info *info,
 {
     const struct stp_verdict_count count = stp_count_verdicts(verdicts);
     struct stp_policy *policy = NULL;
-    enum stp_status status = stp_policy_load_any(path, &policy, err);
 
-    STP_THEN(status,
-             gain_print_ranges(info, verdicts, policy, heading, fp, err));
+    STP_TRY(stp_policy_load_any(path, &policy, err));
+    gain_print_ranges(info, verdicts, policy, heading, fp);
     stp_policy_free(policy);
-    if (status == STP_OK && count.n_slower > 0) {
+    if (count.n_slower > 0) {
         fprintf(fp, "Slower than %s:\n\n", STP_AUTO_WORDS(info->tuner));
-        status =
-            stp_print_verdicts(info, verdicts, STP_VERDICTS_SLOWER, fp, err);
-    } else if (status == STP_OK) {
+        stp_print_verdicts(info, verdicts, STP_VERDICTS_SLOWER, fp);
+    } else {
         stp_print_verdict_count(info->tuner, verdicts, fp);
     }
-    return status;
+    return STP_OK;
 }
 
 enum { MOST_CHOICES = 256 };
@@ -190,9 +185,9 @@ static size_t gain_list_choices(const struct stp_memory_situation *s,
     return n;
 }
 
-enum stp_status stp_print_choices(const char *tuner,
-                                  const struct stp_memory_situations *stages,
-                                  size_t most, FILE *fp, struct stp_error *err)
+void stp_print_choices(const char *tuner,
+                       const struct stp_memory_situations *stages, size_t most,
+                       FILE *fp)
 {
     static const char *const words[STP_N_POLICY_KINDS] = {"rule", "register",
                                                           "stage"};
@@ -204,7 +199,7 @@ enum stp_status stp_print_choices(const char *tuner,
     n = gain_list_choices(&stages->all[1], choices, n);
     if (n == 0) {
         stp_table_free(&t);
-        return STP_OK;
+        return;
     }
     fprintf(stp_paragraph_begin(&paragraph, fp),
             "Which is fastest: a rule, which any job follows; staging, by "
@@ -242,5 +237,5 @@ enum stp_status stp_print_choices(const char *tuner,
                                                    : (double)NAN,
                              3);
     }
-    return stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
 }

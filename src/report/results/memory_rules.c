@@ -7,8 +7,8 @@
 #include "analyse/objective.h"
 #include "core/names.h"
 #include "core/policy/memory_policy.h"
-#include "core/room.h"
 #include "report/table.h"
+#include "report/take.h"
 #include "report/words.h"
 
 static bool rules_have_kind(const struct stp_point *p,
@@ -155,8 +155,7 @@ static enum stp_status rules_gather(struct gathering *g,
     struct stp_derived derived = {0};
     enum stp_status status;
 
-    if (!STP_ZEROED(with.points, with.n_points + 1))
-        return stp_nomem(err);
+    STP_TAKE(with.points, with.n_points);
     with.n_points = 0;
     for (size_t i = 0; i < s->comparisons->n_points; i++)
         if (s->terms.same_bits ||
@@ -211,15 +210,11 @@ static enum stp_status rules_gather(struct gathering *g,
     return status;
 }
 
-static bool rules_begin(struct gathering *g, size_t n_rules, size_t n_evidence)
+static void rules_begin(struct gathering *g, size_t n_rules, size_t n_evidence)
 {
-    const bool has_room = STP_ZEROED(g->out.rules, n_rules + 1) &&
-                          STP_ZEROED(g->out.evidence, n_evidence + 1) &&
-                          STP_ZEROED(g->out.drops, n_evidence + 1);
-
-    g->out.table.rules = g->out.rules;
-    g->out.table.drops = g->out.drops;
-    return has_room;
+    g->out.table.rules = STP_TAKE(g->out.rules, n_rules);
+    STP_TAKE(g->out.evidence, n_evidence);
+    g->out.table.drops = STP_TAKE(g->out.drops, n_evidence);
 }
 
 enum stp_status
@@ -231,9 +226,9 @@ stp_memory_rules_derive(const struct stp_memory_situations *situations,
     struct gathering g = {.gpu = gpu, .out.table.kind = s->terms.kind};
     const size_t n_points =
         s[0].comparisons->n_points + s[1].comparisons->n_points;
-    enum stp_status status =
-        rules_begin(&g, n_points, n_points) ? STP_OK : stp_nomem(err);
+    enum stp_status status = STP_OK;
 
+    rules_begin(&g, n_points, n_points);
     for (int i = 0; i < 2 && status == STP_OK; i++)
         status = rules_gather(&g, &s[i], err);
     if (status == STP_OK)
@@ -284,22 +279,18 @@ static void rules_measure(struct gathering *g, const struct stp_policy *policy,
     }
 }
 
-enum stp_status
+struct stp_memory_rules
 stp_memory_rules_measure(const struct stp_policy *policy,
                          const struct stp_memory_situations *situations,
-                         const char *gpu, struct stp_memory_rules *rules_ret,
-                         struct stp_error *err)
+                         const char *gpu)
 {
     const struct stp_memory_situation *s = situations->all;
     struct gathering g = {.gpu = gpu,
                           .out.table.kind = stp_policy_get_kind(policy)};
     const size_t n_rules = stp_policy_size(policy);
 
-    if (!rules_begin(&g, n_rules,
-                     s[0].comparisons->n_points + s[1].comparisons->n_points)) {
-        stp_memory_rules_free(&g.out);
-        return stp_nomem(err);
-    }
+    rules_begin(&g, n_rules,
+                s[0].comparisons->n_points + s[1].comparisons->n_points);
     for (size_t i = 0; i < n_rules; i++) {
         struct stp_memory_rule *rule = &g.out.rules[g.out.table.n_rules++];
 
@@ -308,8 +299,7 @@ stp_memory_rules_measure(const struct stp_policy *policy,
         for (int k = 0; k < 2; k++)
             rules_measure(&g, policy, &s[k], rule);
     }
-    *rules_ret = g.out;
-    return STP_OK;
+    return g.out;
 }
 
 void stp_memory_rules_free(struct stp_memory_rules *rules)
@@ -369,15 +359,14 @@ void stp_put_memory_size(const struct stp_memory_table *table, size_t rule,
                    stp_source_words(e->source, e->single_pass));
 }
 
-enum stp_status stp_print_memory_sizes(const struct stp_memory_table *table,
-                                       FILE *fp, struct stp_error *err)
+void stp_print_memory_sizes(const struct stp_memory_table *table, FILE *fp)
 {
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
 
     for (size_t i = 0; i < table->n_rules; i++)
         for (size_t k = 0; k < table->rules[i].n_evidence; k++)
             stp_put_memory_size(table, i, k, &t);
-    return stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
 }
 
 void stp_put_memory_rules(const struct stp_memory_table *table,
@@ -410,9 +399,8 @@ void stp_put_memory_rules(const struct stp_memory_table *table,
     }
 }
 
-enum stp_status stp_print_memory_rules(const struct stp_memory_table *table,
-                                       bool is_json, FILE *fp,
-                                       struct stp_error *err)
+void stp_print_memory_rules(const struct stp_memory_table *table, bool is_json,
+                            FILE *fp)
 {
     struct stp_table t = stp_table_result(is_json);
 
@@ -424,5 +412,5 @@ enum stp_status stp_print_memory_rules(const struct stp_memory_table *table,
     stp_put_memory_rules(table, &t);
     if (!is_json)
         stp_memory_drops_write(table, "", fp);
-    return stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
 }

@@ -53,11 +53,10 @@ stp_memory_rules_derive(const struct stp_memory_situations *situations,
 /* The rules of a policy as it is, which outlives them, each with what
  * was measured at sizes that it decides: of points out of place, if there are
  * any.  Likewise. */
-enum stp_status
+struct stp_memory_rules
 stp_memory_rules_measure(const struct stp_policy *policy,
                          const struct stp_memory_situations *situations,
-                         const char *gpu, struct stp_memory_rules *rules_ret,
-                         struct stp_error *err);
+                         const char *gpu);
 
 void stp_memory_rules_free(struct stp_memory_rules *rules);
 
@@ -71,17 +70,15 @@ void stp_put_memory_size(const struct stp_memory_table *memory, size_t rule,
                          size_t i, struct stp_table *table);
 
 /* Prints a row for each size that a rule rests on. */
-enum stp_status stp_print_memory_sizes(const struct stp_memory_table *table,
-                                       FILE *fp, struct stp_error *err);
+void stp_print_memory_sizes(const struct stp_memory_table *table, FILE *fp);
 
 /* Prints the rules as a table, or says that there are none; or as JSON. */
-enum stp_status stp_print_memory_rules(const struct stp_memory_table *table,
-                                       bool is_json, FILE *fp,
-                                       struct stp_error *err);
+void stp_print_memory_rules(const struct stp_memory_table *table, bool is_json,
+                            FILE *fp);
 
 /* Prints where a rule, staging or registering is fastest, and what all three
  * gain there: the 'most' ranges of sizes that gain most; nothing if there are
  * none.  'tuner' is that which AUTO asks. */
-enum stp_status stp_print_choices(const char *tuner,
-                                  const struct stp_memory_situations *stages,
-                                  size_t most, FILE *fp, struct stp_error *err);
+void stp_print_choices(const char *tuner,
+                       const struct stp_memory_situations *stages, size_t most,
+                       FILE *fp);

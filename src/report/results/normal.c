@@ -7,10 +7,10 @@
 #include "analyse/bandwidth.h"
 #include "analyse/order.h"
 #include "analyse/wrong.h"
-#include "core/room.h"
 #include "core/names.h"
 #include "core/text.h"
 #include "report/table.h"
+#include "report/take.h"
 
 /* The mean of all rounds at one size. */
 struct size {
@@ -50,17 +50,16 @@ static bool normal_is_series(const struct size *a, const struct size *b)
     return a->m.coll == b->m.coll && a->m.n_ranks == b->m.n_ranks;
 }
 
-/* Collects the sizes in order; false without memory. */
-static bool normal_collect(const struct stp_dataset *data, struct sizes *sizes)
+/* Collects the sizes in order. */
+static void normal_collect(const struct stp_dataset *data, struct sizes *sizes)
 {
     bool in_place = true; /* all of them; else only those that are not count */
     const struct stp_measurement **rows;
     size_t n = 0, n_right;
 
     sizes->n = 0;
-    if (!STP_ZEROED(sizes->at, data->n_rows + 1) ||
-        !STP_ZEROED(rows, data->n_rows + 1))
-        return false;
+    STP_TAKE(sizes->at, data->n_rows);
+    STP_TAKE(rows, data->n_rows);
     n_right = stp_right_rows(data, false, rows);
     for (size_t i = 0; i < n_right; i++)
         in_place &= rows[i]->in_place;
@@ -81,7 +80,6 @@ static bool normal_collect(const struct stp_dataset *data, struct sizes *sizes)
     }
     for (size_t i = 0; i < sizes->n; i++)
         sizes->at[i].us /= sizes->at[i].n;
-    return true;
 }
 
 static double normal_busbw(const struct size *s)
@@ -208,18 +206,16 @@ static void normal_say(const struct stp_normal *normal,
                 n_found == 1 ? "s" : "");
 }
 
-enum stp_status stp_print_normal(const struct stp_normal *normal, bool is_json,
-                                 FILE *fp, struct stp_error *err)
+void stp_print_normal(const struct stp_normal *normal, bool is_json, FILE *fp)
 {
     struct sizes sizes = {0}, others = {0};
     struct stp_table t = stp_table_result(is_json);
-    const bool has_room =
-        normal_collect(normal->data, &sizes) &&
-        (normal->other == NULL || normal_collect(normal->other, &others));
-    enum stp_status status;
     char finding[STP_TABLE_CELL];
     size_t n_found = 0;
 
+    normal_collect(normal->data, &sizes);
+    if (normal->other != NULL)
+        normal_collect(normal->other, &others);
     stp_table_rows(&t, "sizes");
     for (size_t i = 0; i < sizes.n; i++) {
         struct size *s = &sizes.at[i];
@@ -242,10 +238,9 @@ enum stp_status stp_print_normal(const struct stp_normal *normal, bool is_json,
         if (is_found || is_json)
             normal_put_row(normal, s, finding, &t);
     }
-    if (!is_json && has_room)
+    if (!is_json)
         normal_say(normal, &sizes, n_found, fp);
-    status = stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
     free(sizes.at);
     free(others.at);
-    return has_room ? status : stp_nomem(err);
 }

@@ -10,6 +10,7 @@
 #include "core/qsort.h"
 #include "report/results/results.h"
 #include "report/table.h"
+#include "report/take.h"
 
 enum { MAX_SKIPS = 5, MAX_UNALIGNED = 5 }; /* names that are printed */
 
@@ -218,19 +219,14 @@ void stp_print_trace_step(const struct stp_trace *trace,
     fputc('\n', fp);
 }
 
-enum stp_status stp_print_replay(const struct stp_trace *trace,
-                                 const struct stp_replay *replay, bool is_json,
-                                 FILE *fp, struct stp_error *err)
+void stp_print_replay(const struct stp_trace *trace,
+                      const struct stp_replay *replay, bool is_json, FILE *fp)
 {
     struct stp_table t = stp_table_result(is_json);
     const size_t n_all = is_json ? 0 : trace->n_rows;
-    struct replay_row *rows = calloc(n_all + 1, sizeof(*rows));
+    struct replay_row *rows = stp_take(n_all, sizeof(*rows));
     size_t n = 0;
 
-    if (rows == NULL) {
-        stp_table_free(&t);
-        return stp_nomem(err);
-    }
     /* In text one row stands for all that are alike, in the order of the first
      * of each. */
     for (size_t i = 0; i < n_all; i++)
@@ -258,5 +254,5 @@ enum stp_status stp_print_replay(const struct stp_trace *trace,
         replay_put(trace, replay,
                    &(struct replay_row){&trace->rows[i], &replay->rows[i], 1},
                    &t);
-    return stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
 }

@@ -26,25 +26,19 @@ struct cJSON;
 void stp_put_workload(const struct stp_workload *work, bool has_gemm,
                       struct stp_table *table);
 
-/* The following return STP_ERR_NOMEM, with *err filled, or STP_OK. */
-
 /* A row a size and arm: AUTO and every other with its gain; type, operation and
  * place where they are not always bf16, sum and one place. */
-enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
-                                FILE *fp, struct stp_error *err);
+void stp_print_sweep(const struct stp_comparisons *comparisons, FILE *fp);
 /* A row a size: AUTO, and of the other arms the one with the largest gain; how
  * steady they were; then how many are faster than AUTO beyond doubt. */
-enum stp_status stp_print_sweep_best(const char *tuner,
-                                     const struct stp_comparisons *comparisons,
-                                     FILE *fp, struct stp_error *err);
+void stp_print_sweep_best(const char *tuner,
+                          const struct stp_comparisons *comparisons, FILE *fp);
 /* Every measurement; measurements_csv.h reads it back. */
-enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
-                                     struct stp_error *err);
+void stp_print_sweep_json(const struct stp_dataset *data, FILE *fp);
 
 /* One line: rounds, spread, drift, and the gains that stand out of noise;
  * nothing without points. */
-enum stp_status stp_print_steadiness(const struct stp_comparisons *comparisons,
-                                     FILE *fp, struct stp_error *err);
+void stp_print_steadiness(const struct stp_comparisons *comparisons, FILE *fp);
 
 /* A row a size: collective, size, ranks unless all are the machine's, AUTO us,
  * tuned us, gain with interval, choice, verdict; then the counts of all
@@ -53,10 +47,9 @@ enum stp_verdicts_shown {
     STP_VERDICTS_ALL,
     STP_VERDICTS_SLOWER, /* rows of these alone */
 };
-enum stp_status stp_print_verdicts(const struct stp_device_info *info,
-                                   const struct stp_comparisons *comparisons,
-                                   enum stp_verdicts_shown shown, FILE *fp,
-                                   struct stp_error *err);
+void stp_print_verdicts(const struct stp_device_info *info,
+                        const struct stp_comparisons *comparisons,
+                        enum stp_verdicts_shown shown, FILE *fp);
 
 /* The same in short: a row for each rule of the policy in the file 'path' that
  * changes what runs, with the rule's own ends, a row for each size at which it
@@ -89,9 +82,10 @@ void stp_put_subject(const struct stp_point *point, struct stp_table *table);
 bool stp_have_ranks(const struct stp_device_info *info,
                     const struct stp_comparisons *comparisons);
 
-enum stp_status stp_print_verdicts_json(
-    const struct stp_device_info *info, const char *policy_hash,
-    const struct stp_comparisons *comparisons, FILE *fp, struct stp_error *err);
+void stp_print_verdicts_json(const struct stp_device_info *info,
+                             const char *policy_hash,
+                             const struct stp_comparisons *comparisons,
+                             FILE *fp);
 
 /* How many sizes have each verdict, and their gains. */
 struct stp_verdict_count {
@@ -118,14 +112,12 @@ void stp_print_verdict_count(const char *tuner,
 void stp_print_unfollowed(const struct stp_comparisons *comparisons, FILE *fp);
 
 /* A row a rule. */
-enum stp_status stp_print_rules(const struct stp_derived *derived, FILE *fp,
-                                struct stp_error *err);
+void stp_print_rules(const struct stp_derived *derived, FILE *fp);
 /* With the objective of 'data', which has one (analyse/objective.h), its
  * workloads and its steadiness; NULL: left out. */
-enum stp_status stp_print_rules_json(const struct stp_derived *derived,
-                                     const struct stp_dataset *data,
-                                     const struct stp_steadiness *steadiness,
-                                     FILE *fp, struct stp_error *err);
+void stp_print_rules_json(const struct stp_derived *derived,
+                          const struct stp_dataset *data,
+                          const struct stp_steadiness *steadiness, FILE *fp);
 
 /* ---- text, or JSON if 'is_json' ---- */
 
@@ -144,9 +136,8 @@ struct stp_choices {
 /* Prints a row for each run of versions that choose alike, or with a column a
  * case, and why cases fail; or adds it to a result in JSON (NULL: text). */
 struct stp_table;
-enum stp_status stp_put_choices(const struct stp_choices *choices,
-                                struct stp_table *json, FILE *fp,
-                                struct stp_error *err);
+void stp_put_choices(const struct stp_choices *choices, struct stp_table *json,
+                     FILE *fp);
 
 /* A line of the versions at the overlay's one size: "2.24 to 2.27: ring/simple;
  * from 2.28: ring/ll128". */
@@ -157,10 +148,9 @@ void stp_print_versions(const struct stp_choices *choices, FILE *fp);
  * column, or NULL; NCCL 'alone' has no plugin, and the ranges are its own.
  * Printed, or added to a result in JSON or CSV, which has no lines of the
  * policy (NULL: text). */
-enum stp_status stp_put_explanation(const struct stp_explanation *explanation,
-                                    const char *policy, bool has_table,
-                                    bool alone, struct stp_table *whole,
-                                    FILE *fp, struct stp_error *err);
+void stp_put_explanation(const struct stp_explanation *explanation,
+                         const char *policy, bool has_table, bool alone,
+                         struct stp_table *whole, FILE *fp);
 
 /* The buffers of a message by a memory or stage policy. */
 struct stp_why_buffers {
@@ -185,8 +175,7 @@ struct stp_why_report {
 /* A sentence on a variable that is set here. */
 void stp_print_override(const struct stp_override *o, FILE *fp);
 
-enum stp_status stp_print_why(const struct stp_why_report *report, bool is_json,
-                              FILE *fp, struct stp_error *err);
+void stp_print_why(const struct stp_why_report *report, bool is_json, FILE *fp);
 
 /* A row for each collective and size of the trace, with AUTO's and the plugin's
  * choice; in JSON for each row of the trace. */
@@ -206,21 +195,18 @@ void stp_print_trace_step(const struct stp_trace *trace,
 void stp_print_unaligned(const struct stp_trace *trace,
                          const struct stp_replay *replay, FILE *fp);
 
-enum stp_status stp_print_replay(const struct stp_trace *trace,
-                                 const struct stp_replay *replay, bool is_json,
-                                 FILE *fp, struct stp_error *err);
+void stp_print_replay(const struct stp_trace *trace,
+                      const struct stp_replay *replay, bool is_json, FILE *fp);
 
 /* A line a check: verdict, name and reason; then the count of each verdict. */
-enum stp_status stp_print_contract(const struct stp_contract *contract,
-                                   bool is_json, FILE *fp,
-                                   struct stp_error *err);
+void stp_print_contract(const struct stp_contract *contract, bool is_json,
+                        FILE *fp);
 
 /* A line a finding, as compilers print them, and how many there are.  If
  * 'fixed', a finding that has a fix is printed with the change that the fix
  * made. */
-enum stp_status stp_print_findings(const struct stp_findings *findings,
-                                   const char *path, bool fixed, bool is_json,
-                                   FILE *fp, struct stp_error *err);
+void stp_print_findings(const struct stp_findings *findings, const char *path,
+                        bool fixed, bool is_json, FILE *fp);
 
 /* How many findings are left: all, or those that have no fix if 'fixed' says
  * that these were done. */
@@ -244,6 +230,5 @@ struct stp_normal {
 bool stp_is_auto_alone(const struct stp_dataset *data);
 
 /* Prints a sentence and the sizes that fall out of line, or all sizes as JSON.
- * STP_ERR_NOMEM. */
-enum stp_status stp_print_normal(const struct stp_normal *normal, bool is_json,
-                                 FILE *fp, struct stp_error *err);
+ */
+void stp_print_normal(const struct stp_normal *normal, bool is_json, FILE *fp);

@@ -79,19 +79,17 @@ void stp_put_steadiness(const struct stp_steadiness *s, cJSON *object)
     stp_json_number(object, "resolved_gain", s->resolved);
 }
 
-enum stp_status stp_print_rules(const struct stp_derived *derived, FILE *fp,
-                                struct stp_error *err)
+void stp_print_rules(const struct stp_derived *derived, FILE *fp)
 {
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
 
     rule_put_all(derived, &t);
-    return stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
 }
 
-enum stp_status stp_print_rules_json(const struct stp_derived *derived,
-                                     const struct stp_dataset *data,
-                                     const struct stp_steadiness *steadiness,
-                                     FILE *fp, struct stp_error *err)
+void stp_print_rules_json(const struct stp_derived *derived,
+                          const struct stp_dataset *data,
+                          const struct stp_steadiness *steadiness, FILE *fp)
 {
     enum stp_objective objective = stp_dataset_n_iterations(data) == 0
                                        ? STP_OBJECTIVE_TIME
@@ -127,5 +125,5 @@ enum stp_status stp_print_rules_json(const struct stp_derived *derived,
                            cJSON_AddObjectToObject(t.root, "statistics"));
     stp_table_rows(&t, "rules");
     rule_put_all(derived, &t);
-    return stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
 }

@@ -9,6 +9,7 @@
 #include "report/policy_file.h"
 #include "report/results/results.h"
 #include "report/table.h"
+#include "report/take.h"
 #include "report/terminal.h"
 #include "report/words.h"
 
@@ -86,8 +87,7 @@ void stp_put_arm(const struct stp_comparison *c, uint64_t n_bytes,
                    stp_source_words(c->source, c->single_pass));
 }
 
-enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
-                                FILE *fp, struct stp_error *err)
+void stp_print_sweep(const struct stp_comparisons *comparisons, FILE *fp)
 {
     const struct sweep_columns shown = sweep_columns_of(comparisons);
     static const struct stp_point no_point;
@@ -111,12 +111,11 @@ enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
         for (size_t a = 0; a < p->n_arms; a++)
             sweep_put_arm(p, &p->arms[a], &shown, &t);
     }
-    return stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
 }
 
-enum stp_status stp_print_sweep_best(const char *tuner,
-                                     const struct stp_comparisons *comparisons,
-                                     FILE *out, struct stp_error *err)
+void stp_print_sweep_best(const char *tuner,
+                          const struct stp_comparisons *comparisons, FILE *out)
 {
     const struct sweep_columns shown = sweep_columns_of(comparisons);
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
@@ -125,7 +124,6 @@ enum stp_status stp_print_sweep_best(const char *tuner,
     size_t n_faster = 0; /* beyond doubt */
     size_t n = 0;
     struct stp_paragraph paragraph;
-    enum stp_status status;
     FILE *fp;
 
     for (size_t i = 0; i < comparisons->n_points; i++) {
@@ -161,8 +159,8 @@ enum stp_status stp_print_sweep_best(const char *tuner,
             most = p;
         }
     }
-    status = stp_table_end(&t, out, err);
-    STP_THEN(status, stp_print_steadiness(comparisons, out, err));
+    stp_table_end(&t, out);
+    stp_print_steadiness(comparisons, out);
     fputc('\n', out);
     fp = stp_paragraph_begin(&paragraph, out);
     fprintf(fp,
@@ -173,25 +171,23 @@ enum stp_status stp_print_sweep_best(const char *tuner,
                 stp_coll_name(most->coll), most->n_bytes);
     fputs("; --format table prints every arm.", fp);
     stp_paragraph_end(&paragraph);
-    return status;
 }
 
-enum stp_status stp_print_steadiness(const struct stp_comparisons *comparisons,
-                                     FILE *fp, struct stp_error *err)
+void stp_print_steadiness(const struct stp_comparisons *comparisons, FILE *fp)
 {
     struct stp_steadiness steadiness;
     struct stp_paragraph paragraph;
 
     if (comparisons->n_points == 0)
-        return STP_OK;
-    STP_TRY(stp_steadiness_of(comparisons, comparisons, &steadiness, err));
+        return;
+    if (stp_steadiness_of(comparisons, comparisons, &steadiness, NULL) !=
+        STP_OK)
+        stp_end_without_memory();
     stp_steadiness_write(&steadiness, stp_paragraph_begin(&paragraph, fp));
     stp_paragraph_end(&paragraph);
-    return STP_OK;
 }
 
-enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
-                                     struct stp_error *err)
+void stp_print_sweep_json(const struct stp_dataset *data, FILE *fp)
 {
     struct stp_table t = stp_table_result(true);
     const bool knows_bits = stp_dataset_knows_bits(data);
@@ -245,5 +241,5 @@ enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
             stp_table_number(&t, "alone_us", NULL, m->alone_us, 3);
         }
     }
-    return stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
 }

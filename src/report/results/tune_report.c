@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "core/names.h"
+#include "core/room.h"
 #include "report/file.h"
 #include "report/policy_file.h"
 #include "report/results/results.h"
@@ -61,14 +62,13 @@ static void tune_report_write_cuts(const struct stp_derived *derived,
 }
 
 /* Writes verdicts below a heading, and how steady AUTO was. */
-static enum stp_status
-tune_report_write_verdicts(const struct stp_tune_report *r,
-                           const struct stp_comparisons *verdicts,
-                           const char *heading, FILE *fp, struct stp_error *err)
+static void tune_report_write_verdicts(const struct stp_tune_report *r,
+                                       const struct stp_comparisons *verdicts,
+                                       const char *heading, FILE *fp)
 {
     fprintf(fp, "%s\n\n", heading);
-    STP_TRY(stp_print_verdicts(r->info, verdicts, STP_VERDICTS_ALL, fp, err));
-    return stp_print_steadiness(verdicts, fp, err);
+    stp_print_verdicts(r->info, verdicts, STP_VERDICTS_ALL, fp);
+    stp_print_steadiness(verdicts, fp);
 }
 
 /* Why the policy for overlap has no rule. */
@@ -89,12 +89,9 @@ static void tune_report_write_no_rule(const struct stp_tune_overlap *o,
 }
 
 /* Rules for collectives that overlap with compute, and iterations with them. */
-static enum stp_status
-tune_report_write_overlap(const struct stp_tune_report *r, FILE *fp,
-                          struct stp_error *err)
+static void tune_report_write_overlap(const struct stp_tune_report *r, FILE *fp)
 {
     const struct stp_tune_overlap *o = r->overlap;
-    enum stp_status status = STP_OK;
 
     fprintf(fp,
             "\nOverlapped with compute (NCCL_WORKLOAD_OVERLAP=1): %s\n"
@@ -105,21 +102,18 @@ tune_report_write_overlap(const struct stp_tune_report *r, FILE *fp,
         tune_report_write_no_rule(o, fp);
         fputc('\n', fp);
     } else {
-        status = stp_print_rules(o->derived, fp, err);
+        stp_print_rules(o->derived, fp);
     }
     tune_report_write_cuts(o->derived, o->n_dropped, fp);
-    if (status == STP_OK && o->verdicts->n_points > 0)
-        status = tune_report_write_verdicts(
+    if (o->verdicts->n_points > 0)
+        tune_report_write_verdicts(
             r, o->verdicts,
-            "\nIterations with it, loaded by the plugin, against AUTO", fp,
-            err);
-    return status;
+            "\nIterations with it, loaded by the plugin, against AUTO", fp);
 }
 
 /* Writes what to register and what to stage, with the sizes or in short. */
-static enum stp_status tune_report_write_setups(const struct stp_tune_report *r,
-                                                bool has_sizes, FILE *fp,
-                                                struct stp_error *err)
+static void tune_report_write_setups(const struct stp_tune_report *r,
+                                     bool has_sizes, FILE *fp)
 {
     enum { LINES = 5 };
     const struct {
@@ -131,28 +125,27 @@ static enum stp_status tune_report_write_setups(const struct stp_tune_report *r,
         {r->stage, "What to stage, by `steptune run --stage`, for a job that "
                    "registers nothing (likewise):"},
     };
-    enum stp_status status = STP_OK;
 
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+    for (size_t i = 0; i < STP_N_OF(parts); i++) {
         const struct stp_memory_table *table = parts[i].table;
 
-        if (table == NULL || status != STP_OK)
+        if (table == NULL)
             continue;
         fputc('\n', fp);
         stp_print_paragraph(parts[i].heading, fp);
         fputc('\n', fp);
         if (has_sizes && table->n_rules > 0) {
             stp_memory_drops_write(table, "", fp);
-            status = stp_print_memory_sizes(table, fp, err);
+            stp_print_memory_sizes(table, fp);
         } else {
-            status = stp_print_memory_rules(table, false, fp, err);
+            stp_print_memory_rules(table, false, fp);
         }
     }
-    if (status != STP_OK || r->choices == NULL)
-        return status;
+    if (r->choices == NULL)
+        return;
     fputc('\n', fp);
-    return stp_print_choices(r->info->tuner, r->choices,
-                             has_sizes ? SIZE_MAX : LINES, fp, err);
+    stp_print_choices(r->info->tuner, r->choices, has_sizes ? SIZE_MAX : LINES,
+                      fp);
 }
 
 /* Names what is not sure, at most so many, and says what it might be worth; and
@@ -214,7 +207,6 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
     const struct stp_regret regret =
         stp_policy_regret(report->sweep, report->derived);
     struct stp_file file;
-    enum stp_status status;
 
     STP_TRY(stp_file_begin(path, &file, err));
     fprintf(
@@ -231,31 +223,30 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
     if (report->same_bits != NULL)
         fprintf(file.fp, "%s\n\n", STP_SAME_BITS_TEXT(report->same_bits));
     fprintf(file.fp, "Rules\n\n");
-    status = stp_print_rules(report->derived, file.fp, err);
+    stp_print_rules(report->derived, file.fp);
     tune_report_write_cuts(report->derived, report->n_dropped, file.fp);
     fprintf(file.fp,
             "\nAgainst the best arm at every swept size the policy takes %.4f "
             "times as long in the\ngeometric mean, %.4f at worst.\n\n",
             regret.mean, regret.worst);
 
-    STP_THEN(status, tune_report_write_verdicts(
-                         report, report->verdicts,
-                         "The policy, loaded by the plugin, against AUTO",
-                         file.fp, err));
-    if (status == STP_OK && report->steps->n_points > 0)
-        status = tune_report_write_verdicts(
+    tune_report_write_verdicts(report, report->verdicts,
+                               "The policy, loaded by the plugin, against AUTO",
+                               file.fp);
+    if (report->steps->n_points > 0)
+        tune_report_write_verdicts(
             report, report->steps,
             "\nIterations in which compute waits for a collective, with the "
             "policy, against AUTO",
-            file.fp, err);
-    if (status == STP_OK && report->overlap != NULL)
-        status = tune_report_write_overlap(report, file.fp, err);
-    STP_THEN(status, tune_report_write_setups(report, true, file.fp, err));
+            file.fp);
+    if (report->overlap != NULL)
+        tune_report_write_overlap(report, file.fp);
+    tune_report_write_setups(report, true, file.fp);
     tune_report_write_doubts(report, SIZE_MAX, file.fp);
     fprintf(file.fp, "\nEvery arm\n\n");
-    STP_THEN(status, stp_print_sweep(report->sweep, file.fp, err));
-    STP_THEN(status, stp_print_steadiness(report->sweep, file.fp, err));
-    return stp_file_end(&file, status, err);
+    stp_print_sweep(report->sweep, file.fp);
+    stp_print_steadiness(report->sweep, file.fp);
+    return stp_file_commit(&file, err);
 }
 
 enum stp_status stp_print_tuning(const struct stp_tune_report *r,
@@ -267,7 +258,7 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *r,
         "iterations:";
     const struct stp_tune_overlap *o = r->overlap;
     struct stp_paragraph paragraph;
-    enum stp_status status;
+    enum stp_status status = STP_OK;
 
     stp_print_paragraph(r->info->what, fp);
     fputc('\n', fp);
@@ -287,10 +278,11 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *r,
         stp_paragraph_end(&paragraph);
         fputc('\n', fp);
     }
-    status = has_table ? stp_print_verdicts(r->info, r->verdicts,
-                                            STP_VERDICTS_ALL, fp, err)
-                       : stp_print_gains(r->info, r->verdicts, r->policy_path,
-                                         NULL, fp, err);
+    if (has_table)
+        stp_print_verdicts(r->info, r->verdicts, STP_VERDICTS_ALL, fp);
+    else
+        status = stp_print_gains(r->info, r->verdicts, r->policy_path, NULL, fp,
+                                 err);
     if (status == STP_OK && r->derived->n_rules > 0)
         stp_print_unfollowed(r->verdicts, fp);
     if (status == STP_OK && o != NULL) {
@@ -304,15 +296,15 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *r,
         } else if (has_table) {
             stp_print_paragraph(heading, fp);
             fputc('\n', fp);
-            status = stp_print_verdicts(r->info, o->verdicts, STP_VERDICTS_ALL,
-                                        fp, err);
+            stp_print_verdicts(r->info, o->verdicts, STP_VERDICTS_ALL, fp);
         } else {
             status = stp_print_gains(r->info, o->verdicts, o->policy_path,
                                      heading, fp, err);
         }
     }
-    STP_THEN(status, tune_report_write_setups(r, false, fp, err));
-    if (status == STP_OK)
+    if (status == STP_OK) {
+        tune_report_write_setups(r, false, fp);
         tune_report_write_doubts(r, N_SHORT, fp);
+    }
     return status;
 }

@@ -79,5 +79,4 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *report,
                                  struct stp_error *err);
 
 /* Both policies and their verdicts as one object. */
-enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,
-                                      FILE *fp, struct stp_error *err);
+void stp_print_tuning_json(const struct stp_tune_report *report, FILE *fp);

@@ -275,24 +275,22 @@ void stp_print_unfollowed(const struct stp_comparisons *comparisons, FILE *fp)
                         fp);
 }
 
-enum stp_status stp_print_verdicts(const struct stp_device_info *info,
-                                   const struct stp_comparisons *comparisons,
-                                   enum stp_verdicts_shown shown, FILE *fp,
-                                   struct stp_error *err)
+void stp_print_verdicts(const struct stp_device_info *info,
+                        const struct stp_comparisons *comparisons,
+                        enum stp_verdicts_shown shown, FILE *fp)
 {
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
-    enum stp_status status;
 
     verdict_put_all(info, comparisons, shown, &t);
-    status = stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
     fputc('\n', fp);
     stp_print_verdict_count(info->tuner, comparisons, fp);
-    return status;
 }
 
-enum stp_status stp_print_verdicts_json(
-    const struct stp_device_info *info, const char *policy_hash,
-    const struct stp_comparisons *comparisons, FILE *fp, struct stp_error *err)
+void stp_print_verdicts_json(const struct stp_device_info *info,
+                             const char *policy_hash,
+                             const struct stp_comparisons *comparisons,
+                             FILE *fp)
 {
     struct stp_table t = stp_table_result(true);
 
@@ -301,7 +299,7 @@ enum stp_status stp_print_verdicts_json(
     stp_table_word(&t, "policy_hash", NULL, policy_hash);
     stp_table_rows(&t, "sizes");
     verdict_put_all(info, comparisons, STP_VERDICTS_ALL, &t);
-    return stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
 }
 
 /* The policy that was verified, and its gains under 'key'. */
@@ -321,8 +319,7 @@ static void verdict_json_policy(const struct stp_device_info *info,
     verdict_put_all(info, comparisons, STP_VERDICTS_ALL, &rows);
 }
 
-enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,
-                                      FILE *fp, struct stp_error *err)
+void stp_print_tuning_json(const struct stp_tune_report *report, FILE *fp)
 {
     const struct stp_tune_overlap *o = report->overlap;
     struct stp_table t = stp_table_result(true);
@@ -349,5 +346,5 @@ enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,
         rows = stp_table_array(t.root, "stage");
         stp_put_memory_rules(report->stage, &rows);
     }
-    return stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
 }

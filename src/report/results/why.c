@@ -107,24 +107,22 @@ static void why_put_cases(const struct stp_why *why, struct stp_table *t)
     }
 }
 
-static enum stp_status why_print_kernels(const struct stp_why *why, bool alone,
-                                         FILE *fp, struct stp_error *err)
+static void why_print_kernels(const struct stp_why *why, bool alone, FILE *fp)
 {
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
 
     if (why->n_kernels == 0)
-        return STP_OK;
+        return;
     fprintf(fp, "\nIn symmetric windows NCCL compares these, too:\n\n");
     why_put_kernels(why, &t);
-    STP_TRY(stp_table_end(&t, fp, err));
+    stp_table_end(&t, fp);
     fprintf(fp, "\n%soth buffers in windows where it says so:\n\n",
             alone ? "B" : "With the plugin, b");
     why_put_cases(why, &t);
-    return stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
 }
 
-static enum stp_status why_print_json(const struct stp_why_report *report,
-                                      FILE *fp, struct stp_error *err)
+static void why_print_json(const struct stp_why_report *report, FILE *fp)
 {
     const struct stp_why *why = report->why;
     const bool is_rule = why->decider == STP_DECIDER_RULE;
@@ -194,9 +192,9 @@ static enum stp_status why_print_json(const struct stp_why_report *report,
     }
     if (report->versions != NULL) {
         t = (struct stp_table){.root = root};
-        stp_put_choices(report->versions, &t, fp, err);
+        stp_put_choices(report->versions, &t, fp);
     }
-    return stp_json_finish(root, fp, err);
+    stp_json_finish(root, fp);
 }
 
 static void why_print_buffers(const struct stp_why_report *report, FILE *fp)
@@ -266,32 +264,29 @@ void stp_print_override(const struct stp_override *o, FILE *fp)
     }
 }
 
-enum stp_status stp_print_why(const struct stp_why_report *report, bool is_json,
-                              FILE *fp, struct stp_error *err)
+void stp_print_why(const struct stp_why_report *report, bool is_json, FILE *fp)
 {
     const struct stp_why *why = report->why;
     const bool alone = report->plugin == NULL;
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
-    enum stp_status status;
 
-    if (is_json)
-        return why_print_json(report, fp, err);
+    if (is_json) {
+        why_print_json(report, fp);
+        return;
+    }
     fprintf(fp, "%s of %" PRIu64 " bytes with %s%s on %s\n\n",
             stp_coll_name(why->coll), why->n_bytes,
             alone ? "NCCL " : report->plugin, alone ? why->nccl : "",
             report->machine);
     why_put_costs(why, !alone, &t);
-    status = stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
     fputc('\n', fp);
     why_put_run(alone && !why->has_set ? NULL : "NCCL alone", &why->alone, &t);
     if (!alone)
         why_put_run("with the plugin", &why->tuned, &t);
     if (why->has_set)
         why_put_run("as it is set here", &why->set, &t);
-    if (status == STP_OK)
-        status = stp_table_end(&t, fp, err);
-    else
-        stp_table_free(&t);
+    stp_table_end(&t, fp);
     if (isnan(why->alone.us)) {
         fputc('\n', fp);
         stp_print_paragraph(STP_MODEL_WORDS ".", fp);
@@ -315,6 +310,5 @@ enum stp_status stp_print_why(const struct stp_why_report *report, bool is_json,
         stp_print_override(&why->overrides[i], fp);
     if (why->n_overrides == 0)
         fprintf(fp, "No variable that is set here overrides it.\n");
-    STP_THEN(status, why_print_kernels(why, alone, fp, err));
-    return status;
+    why_print_kernels(why, alone, fp);
 }

@@ -106,5 +106,6 @@ enum stp_status stp_trace_save(const struct stp_spans *spans,
         trace_add_ranges(list, spans, info->rank, i);
     for (size_t i = 0; i < spans->n; i++)
         trace_add_span(list, info->rank, &spans->all[i]);
-    return stp_file_end(&file, stp_json_finish(root, file.fp, err), err);
+    stp_json_finish(root, file.fp);
+    return stp_file_commit(&file, err);
 }

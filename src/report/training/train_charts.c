@@ -99,51 +99,44 @@ static const int point_types[] = {7, 5, 9, 13, 11, 15};
 /* ---- which there are ---- */
 
 /* Adds a chart, or the reason why it is left out if it has no points. */
-static enum stp_status train_chart_add(struct stp_train_charts *charts,
-                                       const struct stp_train_runs *runs,
-                                       int kind, const char *size,
-                                       struct stp_error *err)
+static void train_chart_add(struct stp_train_charts *charts,
+                            const struct stp_train_runs *runs, int kind,
+                            const char *size)
 {
     const struct stp_train_view view = stp_train_view_of(runs, size);
-    struct stp_train_points points;
+    struct stp_train_points points =
+        stp_train_points_find(&view, &kinds[kind].points);
 
-    STP_TRY(stp_train_points_find(&view, &kinds[kind].points, &points, err));
     charts->all[charts->n++] = (struct stp_train_chart){
         kind, size, points.n > 0 ? NULL : kinds[kind].without};
     stp_train_points_free(&points);
-    return STP_OK;
 }
 
-enum stp_status stp_train_charts_find(const struct stp_train_runs *runs,
-                                      struct stp_train_charts *charts_ret,
-                                      struct stp_error *err)
+struct stp_train_charts stp_train_charts_find(const struct stp_train_runs *runs)
 {
     const struct stp_train_view view = stp_train_view_of(runs, NULL);
     const struct stp_train_levels sizes =
         stp_train_levels_of(&view, STP_DIM_SIZE);
     const bool several = stp_train_levels_of(&view, STP_DIM_MODEL).n > 1;
     struct stp_train_charts charts = {.n = 0};
-    enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < runs->n; i++)
         charts.n_runs_aside += !stp_train_in_view(&view, &runs->runs[i]);
-    for (int k = 0; k < (int)STP_N_OF(kinds) && status == STP_OK; k++) {
+    for (int k = 0; k < (int)STP_N_OF(kinds); k++) {
         const size_t before = charts.n;
         struct stp_train_chart *whole = &charts.all[before], largest;
 
-        status = train_chart_add(&charts, runs, k, NULL, err);
-        if (status == STP_OK && several && !kinds[k].of_models)
+        train_chart_add(&charts, runs, k, NULL);
+        if (several && !kinds[k].of_models)
             whole->why = "results of several models of GPU, expected one";
-        if (status != STP_OK || whole->why != NULL ||
-            !(kinds[k].each_size || kinds[k].largest))
+        if (whole->why != NULL || !(kinds[k].each_size || kinds[k].largest))
             continue;
         /* Adds a chart of each size, or one of the largest size that has
          * points. */
         charts.n = before;
         largest = *whole;
-        for (size_t i = 0; i < sizes.n && status == STP_OK; i++) {
-            status =
-                train_chart_add(&charts, runs, k, sizes.like[i]->size, err);
+        for (size_t i = 0; i < sizes.n; i++) {
+            train_chart_add(&charts, runs, k, sizes.like[i]->size);
             if (!kinds[k].largest)
                 continue;
             if (charts.all[before].why == NULL)
@@ -153,9 +146,7 @@ enum stp_status stp_train_charts_find(const struct stp_train_runs *runs,
         if (kinds[k].largest)
             charts.all[charts.n++] = largest;
     }
-    if (status == STP_OK)
-        *charts_ret = charts;
-    return status;
+    return charts;
 }
 
 /* ---- names ---- */
@@ -670,32 +661,27 @@ static void page_write(struct train_page *page, const char *title)
                           : "GPUs");
 }
 
-enum stp_status stp_train_chart_make(const struct stp_train_runs *runs,
-                                     const struct stp_train_chart *chart,
-                                     const char *title,
-                                     struct stp_chart *chart_ret,
-                                     struct stp_error *err)
+void stp_train_chart_make(const struct stp_train_runs *runs,
+                          const struct stp_train_chart *chart,
+                          const char *title, struct stp_chart *chart_ret)
 {
     struct train_page page = {.kind = &kinds[chart->kind],
                               .view = stp_train_view_of(runs, chart->size),
                               .chart = chart_ret,
                               .unit = 1};
     const char *const templates[] = {stp_train_page_gp, page.kind->template};
-    enum stp_status status;
 
-    STP_TRY(stp_train_points_find(&page.view, &page.kind->points, &page.points,
-                                  err));
-    status = stp_chart_begin(templates, 2, page.kind->columns, page.chart, err);
-    if (status == STP_OK)
-        page_write(&page, title);
+    page.points = stp_train_points_find(&page.view, &page.kind->points);
+    stp_chart_begin(templates, 2, page.kind->columns, page.chart);
+    page_write(&page, title);
     stp_train_points_free(&page.points);
-    return status;
 }
 
-enum stp_status stp_train_charts_print_json(
-    const struct stp_train_runs *runs, const struct stp_train_charts *charts,
-    const char *folder, const bool formats[STP_N_PLOT_FORMATS], FILE *fp,
-    struct stp_error *err)
+void stp_train_charts_print_json(const struct stp_train_runs *runs,
+                                 const struct stp_train_charts *charts,
+                                 const char *folder,
+                                 const bool formats[STP_N_PLOT_FORMATS],
+                                 FILE *fp)
 {
     cJSON *root = cJSON_CreateObject();
     cJSON *const lists[] = {cJSON_AddArrayToObject(root, "charts"),
@@ -726,5 +712,5 @@ enum stp_status stp_train_charts_print_json(
     list = cJSON_AddArrayToObject(root, "summary");
     for (size_t i = 0; i < runs->n; i++)
         stp_train_write_row(stp_json_row(list), &runs->runs[i]);
-    return stp_json_finish(root, fp, err);
+    stp_json_finish(root, fp);
 }

@@ -26,11 +26,9 @@ struct stp_train_charts {
     size_t n_runs_aside; /* in no chart, since they are not alike */
 };
 
-/* Finds which charts there are of the runs, and which are left out.  STP_OK or
- * STP_ERR_NOMEM. */
-enum stp_status stp_train_charts_find(const struct stp_train_runs *runs,
-                                      struct stp_train_charts *charts_ret,
-                                      struct stp_error *err);
+/* Finds which charts there are of the runs, and which are left out. */
+struct stp_train_charts
+stp_train_charts_find(const struct stp_train_runs *runs);
 
 enum { STP_TRAIN_CHART_NAME = 192 };
 
@@ -46,20 +44,19 @@ bool stp_train_chart_path(const char *folder, const char *name,
                           const char *ending, char path[STP_TRAIN_CHART_PATH]);
 
 /* Makes a chart that is not left out, to be freed with stp_chart_free();
- * 'title' (NULL: nothing) begins its title.  STP_OK or STP_ERR_NOMEM. */
-enum stp_status stp_train_chart_make(const struct stp_train_runs *runs,
-                                     const struct stp_train_chart *chart,
-                                     const char *title,
-                                     struct stp_chart *chart_ret,
-                                     struct stp_error *err);
+ * 'title' (NULL: nothing) begins its title. */
+void stp_train_chart_make(const struct stp_train_runs *runs,
+                          const struct stp_train_chart *chart,
+                          const char *title, struct stp_chart *chart_ret);
 
 /* Prints an object with "charts" and the files in 'folder' (NULL: the working
  * directory) that they were drawn into, "left_out" (and why) and "summary", the
- * runs with what was derived of them.  STP_ERR_NOMEM. */
-enum stp_status stp_train_charts_print_json(
-    const struct stp_train_runs *runs, const struct stp_train_charts *charts,
-    const char *folder, const bool formats[STP_N_PLOT_FORMATS], FILE *fp,
-    struct stp_error *err);
+ * runs with what was derived of them. */
+void stp_train_charts_print_json(const struct stp_train_runs *runs,
+                                 const struct stp_train_charts *charts,
+                                 const char *folder,
+                                 const bool formats[STP_N_PLOT_FORMATS],
+                                 FILE *fp);
 
 /* Whether the file at 'path' begins as results of training do. */
 bool stp_train_results_begin(const char *path);

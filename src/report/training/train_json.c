@@ -14,6 +14,7 @@
 #include "report/file.h"
 #include "report/folder.h"
 #include "report/json.h"
+#include "report/take.h"
 
 enum { TRAIN_FILE_MAX = 1 << 28 /* bytes */ };
 
@@ -134,8 +135,8 @@ static double *notebook_list(double *list, unsigned n, double value)
 {
     if (list != NULL)
         return list;
-    list = calloc(n, sizeof(*list));
-    for (unsigned i = 0; list != NULL && i < n; i++)
+    STP_TAKE(list, n);
+    for (unsigned i = 0; i < n; i++)
         list[i] = value;
     return list;
 }
@@ -143,9 +144,7 @@ static double *notebook_list(double *list, unsigned n, double value)
 /* Completes a run that was read by the notebook's keys: its words, and the
  * lists that the row lacks, whose numbers are unknown unless nothing was
  * communicated. */
-static enum stp_status notebook_complete(const cJSON *row,
-                                         struct stp_train_run *run,
-                                         struct stp_error *err)
+static void notebook_complete(const cJSON *row, struct stp_train_run *run)
 {
     const bool is_mixed =
         cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(row, "use_amp"));
@@ -162,11 +161,8 @@ static enum stp_status notebook_complete(const cJSON *row,
     run->comm_s = notebook_list(run->comm_s, n, is_single ? 0 : (double)NAN);
     run->exposed_s =
         notebook_list(run->exposed_s, n, is_single ? 0 : (double)NAN);
-    if (run->losses == NULL || run->comm_s == NULL || run->exposed_s == NULL)
-        return stp_nomem(err);
     for (unsigned e = 0; e < n && blocks; e++)
         run->exposed_s[e] = run->comm_s[e];
-    return STP_OK;
 }
 
 /* Whether the notebook's format can hold the whole run: it was trained with
@@ -263,12 +259,11 @@ static bool train_read_value(const cJSON *value, const struct train_key *key,
             (run->n_epochs != 0 && (unsigned)n != run->n_epochs))
             return false;
         run->n_epochs = (unsigned)n;
-        list = *(double **)at = calloc((size_t)n, sizeof(*list));
-        for (const cJSON *item = value->child; item != NULL && list != NULL;
-             item = item->next)
+        list = *(double **)at = stp_take((size_t)n, sizeof(*list));
+        for (const cJSON *item = value->child; item != NULL; item = item->next)
             if (!train_read_number(item, key, list++))
                 return false;
-        return true; /* a lack of memory is found later */
+        return true;
     }
     if (!train_read_number(value, key, &number) ||
         (key->type != NUMBER && !cJSON_IsNull(value) &&
@@ -301,8 +296,6 @@ static enum stp_status train_read_key(const cJSON *row, size_t n,
         return stp_fail(err, STP_ERR_SYNTAX,
                         "run %zu with a %s that means nothing, expected %s",
                         n + 1, key->name, key->expected);
-    if (key->type == LIST && *(double **)((char *)run + key->offset) == NULL)
-        return stp_nomem(err);
     return STP_OK;
 }
 
@@ -336,7 +329,7 @@ static enum stp_status train_read_row(const cJSON *row, size_t n,
     if (status == STP_OK)
         notebook_translate_mode(&run, 0);
     if (status == STP_OK && is_notebook)
-        status = notebook_complete(row, &run, err);
+        notebook_complete(row, &run);
     if (status == STP_OK && name != NULL)
         source = stp_source_from_name(name, strlen(name));
     else if (status == STP_OK) /* of a file that is older, or not ours */
@@ -377,9 +370,8 @@ enum stp_status stp_train_read_json(const char *text, size_t len,
         struct stp_train_run run = {.n_epochs = 0};
 
         status = train_read_row(row, runs.n, &run, err);
-        STP_THEN(status, stp_train_runs_add(&runs, &run, err));
-        if (status != STP_OK)
-            stp_train_run_free(&run);
+        if (status == STP_OK)
+            stp_train_runs_add(&runs, &run);
     }
     cJSON_Delete(root);
     if (status != STP_OK) {
@@ -444,24 +436,19 @@ void stp_train_describe(const struct stp_train_report *report,
     *run_ret = run;
 }
 
-enum stp_status stp_train_runs_take(struct stp_train_runs *runs,
-                                    const struct stp_train_report *report,
-                                    struct stp_error *err)
+void stp_train_runs_take(struct stp_train_runs *runs,
+                         const struct stp_train_report *report)
 {
     const struct stp_train_result *result = report->result;
     struct stp_train_run run;
     struct stp_overlap overlap;
-    enum stp_status status = STP_OK;
 
     stp_train_describe(report, &run);
-    run.epoch_s = calloc(run.n_epochs, sizeof(double));
-    run.comm_s = calloc(run.n_epochs, sizeof(double));
-    run.exposed_s = calloc(run.n_epochs, sizeof(double));
-    run.losses = calloc(run.n_epochs, sizeof(double));
-    if (run.epoch_s == NULL || run.comm_s == NULL || run.exposed_s == NULL ||
-        run.losses == NULL)
-        status = stp_nomem(err);
-    for (unsigned e = 0; e < run.n_epochs && status == STP_OK; e++) {
+    STP_TAKE(run.epoch_s, run.n_epochs);
+    STP_TAKE(run.comm_s, run.n_epochs);
+    STP_TAKE(run.exposed_s, run.n_epochs);
+    STP_TAKE(run.losses, run.n_epochs);
+    for (unsigned e = 0; e < run.n_epochs; e++) {
         const struct stp_train_epoch *epoch = &result->epochs[e];
 
         run.epoch_s[e] = epoch->seconds;
@@ -474,27 +461,21 @@ enum stp_status stp_train_runs_take(struct stp_train_runs *runs,
     run.accuracy = result->accuracy;
     run.n_skipped = result->n_skipped;
     run.loss_scale = result->last_loss_scale;
-    if (status == STP_OK && result->n_traced > 0) {
-        status = stp_overlap_of_spans(&result->spans, &overlap, err);
-        if (status == STP_OK) {
-            run.traced_comm_ms = overlap.communication / result->n_traced / 1e3;
-            run.hidden_share = stp_overlap_share(&overlap);
-        }
+    if (result->n_traced > 0) {
+        if (stp_overlap_of_spans(&result->spans, &overlap, NULL) != STP_OK)
+            stp_end_without_memory();
+        run.traced_comm_ms = overlap.communication / result->n_traced / 1e3;
+        run.hidden_share = stp_overlap_share(&overlap);
     }
-    STP_THEN(status, stp_train_runs_add(runs, &run, err));
-    if (status == STP_OK)
-        stp_train_derive(runs);
-    else
-        stp_train_run_free(&run);
-    return status;
+    stp_train_runs_add(runs, &run);
+    stp_train_derive(runs);
 }
 
 /* ---- printing ---- */
 
 /* Prints the runs; of those that the notebook's format has, with its words. */
-static enum stp_status train_print(const struct stp_train_runs *runs,
-                                   bool of_notebook, FILE *fp,
-                                   struct stp_error *err)
+static void train_print(const struct stp_train_runs *runs, bool of_notebook,
+                        FILE *fp)
 {
     cJSON *root = cJSON_CreateArray();
 
@@ -507,82 +488,63 @@ static enum stp_status train_print(const struct stp_train_runs *runs,
             notebook_translate_mode(&run, 1);
         stp_train_write_row(stp_json_row(root), &run);
     }
-    return stp_json_finish(root, fp, err);
+    stp_json_finish(root, fp);
 }
 
-enum stp_status stp_train_print_json(const struct stp_train_runs *runs,
-                                     FILE *fp, struct stp_error *err)
+void stp_train_print_json(const struct stp_train_runs *runs, FILE *fp)
 {
-    return train_print(runs, false, fp, err);
+    train_print(runs, false, fp);
 }
 
 /* ---- the file ---- */
 
-char *stp_train_file_path(const char *folder, const char *gpu)
+void stp_train_file_path(const char *folder, const char *gpu,
+                         char path[STP_FOLDER_PATH])
 {
-    const size_t size = strlen(folder) + (gpu != NULL ? strlen(gpu) : 0) + 40;
-    char *path = malloc(size);
-    char *tag = path;
+    char tag[96] = "";
     size_t n = 0;
 
-    if (path == NULL)
-        return NULL;
-    if (gpu == NULL) {
-        snprintf(path, size, "%s/benchmark_results.json", folder);
-        return path;
-    }
-    tag += snprintf(path, size, "%s/benchmark_results_", folder);
-    for (; *gpu != '\0' && n < 95; gpu++)
+    for (; gpu != NULL && *gpu != '\0' && n + 1 < sizeof(tag); gpu++)
         if (isalnum((unsigned char)*gpu))
             tag[n++] = *gpu;
         else if (n > 0 && tag[n - 1] != '_')
             tag[n++] = '_';
     while (n > 0 && tag[n - 1] == '_')
         n--;
-    strcpy(tag + n, n > 0 ? ".json" : "unknown.json");
-    return path;
+    tag[n] = '\0';
+    snprintf(path, STP_FOLDER_PATH, "%s/benchmark_results%s%s.json", folder,
+             gpu != NULL ? "_" : "", gpu != NULL && n == 0 ? "unknown" : tag);
 }
 
-/* Writes the file at 'path', which it frees. */
 static enum stp_status train_save_as(const struct stp_train_runs *runs,
-                                     char *path, bool of_notebook,
+                                     const char *path, bool of_notebook,
                                      struct stp_error *err)
 {
     struct stp_file file;
-    enum stp_status status =
-        path == NULL ? stp_nomem(err) : stp_file_begin(path, &file, err);
 
-    free(path);
-    return status == STP_OK
-               ? stp_file_end(&file,
-                              train_print(runs, of_notebook, file.fp, err), err)
-               : status;
+    STP_TRY(stp_file_begin(path, &file, err));
+    train_print(runs, of_notebook, file.fp);
+    return stp_file_commit(&file, err);
 }
 
 enum stp_status stp_train_save(const struct stp_train_runs *runs,
                                const char *folder, struct stp_error *err)
 {
-    enum stp_status status = stp_folder_make(folder, err);
+    char path[STP_FOLDER_PATH], *text = NULL;
     bool is_ours = true; /* benchmark_results.json, and not the notebook's */
-    char *path = NULL, *text = NULL;
     bool has = false;
     size_t len;
 
-    STP_THEN(status,
-             train_save_as(runs, stp_train_file_path(folder, runs->runs[0].gpu),
-                           false, err));
+    STP_TRY(stp_folder_make(folder, err));
+    stp_train_file_path(folder, runs->runs[0].gpu, path);
+    STP_TRY(train_save_as(runs, path, false, err));
     for (size_t i = 0; i < runs->n; i++)
         has |= notebook_has(&runs->runs[i]);
-    if (status != STP_OK || !has)
-        return status;
-    path = stp_train_file_path(folder, NULL);
-    if (path == NULL)
-        return stp_nomem(err);
+    if (!has)
+        return STP_OK;
+    stp_train_file_path(folder, NULL, path);
     if (stp_read_file(path, TRAIN_FILE_MAX, &text, &len, NULL) == STP_OK)
         is_ours = strstr(text, "\"made_by\"") != NULL;
     free(text);
-    if (is_ours)
-        return train_save_as(runs, path, true, err);
-    free(path);
-    return STP_OK;
+    return is_ours ? train_save_as(runs, path, true, err) : STP_OK;
 }

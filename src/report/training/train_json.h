@@ -17,6 +17,7 @@
 #include <cjson/cJSON.h>
 
 #include "core/status.h"
+#include "report/folder.h"
 #include "report/training/train_results.h"
 #include "train/train.h"
 
@@ -32,20 +33,17 @@ struct stp_train_report {
 void stp_train_describe(const struct stp_train_report *report,
                         struct stp_train_run *run_ret);
 
-/* Adds the run of a training, and derives what follows from all.
- * STP_ERR_NOMEM; *runs is as it was then. */
-enum stp_status stp_train_runs_take(struct stp_train_runs *runs,
-                                    const struct stp_train_report *report,
-                                    struct stp_error *err);
+/* Adds the run of a training, and derives what follows from all. */
+void stp_train_runs_take(struct stp_train_runs *runs,
+                         const struct stp_train_report *report);
 
-/* Prints the runs.  STP_ERR_NOMEM. */
-enum stp_status stp_train_print_json(const struct stp_train_runs *runs,
-                                     FILE *fp, struct stp_error *err);
+/* Prints the runs. */
+void stp_train_print_json(const struct stp_train_runs *runs, FILE *fp);
 
 /* The path of "benchmark_results_GPU.json" in 'folder', for results of GPUs of
- * this model; NULL: of "benchmark_results.json".  To be freed, NULL without
- * memory. */
-char *stp_train_file_path(const char *folder, const char *gpu);
+ * this model; NULL: of "benchmark_results.json". */
+void stp_train_file_path(const char *folder, const char *gpu,
+                         char path[STP_FOLDER_PATH]);
 
 /* Writes the runs, all of one model of GPU, into that file, whole or not at
  * all, and those of which the notebook's format can say all also into

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "analyse/order.h"
-#include "core/room.h"
 #include "core/stats.h"
 #include "core/text.h"
+#include "report/take.h"
 
 /* The modes in the order of charts; those of several GPUs by how many jobs use
  * them. */
@@ -358,10 +358,9 @@ static void points_add_run(struct stp_train_points *p,
         point->run = r;
 }
 
-enum stp_status stp_train_points_find(const struct stp_train_view *view,
-                                      const struct stp_train_points_of *what,
-                                      struct stp_train_points *points_ret,
-                                      struct stp_error *err)
+struct stp_train_points
+stp_train_points_find(const struct stp_train_view *view,
+                      const struct stp_train_points_of *what)
 {
     struct stp_train_points p = {.n = 0};
     size_t n;
@@ -375,8 +374,7 @@ enum stp_status stp_train_points_find(const struct stp_train_view *view,
             p.n_x = view->runs->runs[i].n_epochs;
     n = p.levels[STP_AT_ROW].n * p.levels[STP_AT_COLUMN].n * p.n_x *
         p.levels[STP_AT_SERIES].n;
-    if (!STP_ZEROED(p.all, n > 0 ? n : 1))
-        return stp_nomem(err);
+    STP_TAKE(p.all, n);
     for (size_t i = 0; i < view->runs->n; i++)
         if (points_take(view, what, &view->runs->runs[i]))
             points_add_run(&p, what, &view->runs->runs[i]);
@@ -401,8 +399,7 @@ enum stp_status stp_train_points_find(const struct stp_train_view *view,
                 p.n += n_of >= what->least ? n_of : 0;
             }
         }
-    *points_ret = p;
-    return STP_OK;
+    return p;
 }
 
 void stp_train_points_free(struct stp_train_points *points)

@@ -73,7 +73,6 @@ struct stp_train_point {
     double total, comm, exposed; /* seconds of an epoch; NaN: unknown */
 };
 
-/* Free with stp_train_points_free(). */
 struct stp_train_points {
     struct stp_train_levels levels[STP_TRAIN_PLACES];
     size_t n_x; /* levels of x, or epochs */
@@ -106,11 +105,10 @@ void stp_train_level_label(enum stp_train_dim dim,
 /* Whether the ranks are processes on CPUs, according to the run's origin. */
 bool stp_train_on_cpus(const struct stp_train_run *run);
 
-/* STP_OK or STP_ERR_NOMEM. */
-enum stp_status stp_train_points_find(const struct stp_train_view *view,
-                                      const struct stp_train_points_of *what,
-                                      struct stp_train_points *points_ret,
-                                      struct stp_error *err);
+/* Free with stp_train_points_free(). */
+struct stp_train_points
+stp_train_points_find(const struct stp_train_view *view,
+                      const struct stp_train_points_of *what);
 
 /* The point at this place; its run is NULL if there is none. */
 struct stp_train_point *stp_train_point_at(const struct stp_train_points *p,

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/room.h"
+#include "report/take.h"
+
 void stp_train_run_free(struct stp_train_run *run)
 {
     free(run->epoch_s);
@@ -21,19 +24,12 @@ void stp_train_runs_free(struct stp_train_runs *runs)
     memset(runs, 0, sizeof(*runs));
 }
 
-enum stp_status stp_train_runs_add(struct stp_train_runs *runs,
-                                   const struct stp_train_run *run,
-                                   struct stp_error *err)
+void stp_train_runs_add(struct stp_train_runs *runs,
+                        const struct stp_train_run *run)
 {
-    struct stp_train_run *grown =
-        realloc(runs->runs, (runs->n + 1) * sizeof(*grown));
-
-    if (grown == NULL)
-        return stp_nomem(err);
-    grown[runs->n] = *run;
-    runs->runs = grown;
-    runs->n++;
-    return STP_OK;
+    if (!STP_ROOM(runs->runs, runs->n, runs->capacity))
+        stp_end_without_memory();
+    runs->runs[runs->n++] = *run;
 }
 
 static double train_sum(const double *seconds, unsigned n)

@@ -66,13 +66,12 @@ struct stp_train_run {
 /* Free with stp_train_runs_free(). */
 struct stp_train_runs {
     struct stp_train_run *runs;
-    size_t n;
+    size_t n, capacity;
 };
 
-/* Adds a run, which becomes theirs.  STP_ERR_NOMEM: it stays the caller's. */
-enum stp_status stp_train_runs_add(struct stp_train_runs *runs,
-                                   const struct stp_train_run *run,
-                                   struct stp_error *err);
+/* Adds a run, which becomes theirs. */
+void stp_train_runs_add(struct stp_train_runs *runs,
+                        const struct stp_train_run *run);
 
 /* Whether it is one of them, with the same times of epochs. */
 bool stp_train_runs_have(const struct stp_train_runs *runs,
@@ -107,10 +106,8 @@ void stp_train_print_run(const struct stp_train_run *run, FILE *fp);
 
 /* A line a configuration, in the order of their first runs: those that only
  * differ in 'repeat' are one, with the means of their numbers.  "-" is for an
- * unknown value.  STP_ERR_NOMEM. */
-enum stp_status stp_train_print_summary(const struct stp_train_runs *runs,
-                                        FILE *fp, struct stp_error *err);
+ * unknown value. */
+void stp_train_print_summary(const struct stp_train_runs *runs, FILE *fp);
 
 /* Prints a table for each model of GPU, below its name and its machine. */
-enum stp_status stp_train_print_models(const struct stp_train_runs *runs,
-                                       FILE *fp, struct stp_error *err);
+void stp_train_print_models(const struct stp_train_runs *runs, FILE *fp);

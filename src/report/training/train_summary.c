@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "report/table.h"
+#include "report/take.h"
 
 /* In virtual time there is no loss. */
 static bool summary_has_data(const struct stp_train_run *r)
@@ -104,8 +105,7 @@ static void summary_put_share(struct stp_table *t, const char *heading,
         stp_table_word(t, NULL, heading, NULL);
 }
 
-enum stp_status stp_train_print_summary(const struct stp_train_runs *runs,
-                                        FILE *fp, struct stp_error *err)
+void stp_train_print_summary(const struct stp_train_runs *runs, FILE *fp)
 {
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     /* The heading names the machine of the most ranks, as fewer ranks use a
@@ -154,16 +154,15 @@ enum stp_status stp_train_print_summary(const struct stp_train_runs *runs,
             summary_put_share(&t, "hidden", r->hidden_share);
         stp_table_word(&t, NULL, "<times", stp_source_name(r->source));
     }
-    return stp_table_end(&t, fp, err);
+    stp_table_end(&t, fp);
 }
 
-enum stp_status stp_train_print_models(const struct stp_train_runs *runs,
-                                       FILE *fp, struct stp_error *err)
+void stp_train_print_models(const struct stp_train_runs *runs, FILE *fp)
 {
-    struct stp_train_runs some = {.runs = calloc(runs->n, sizeof(*some.runs))};
-    enum stp_status status = some.runs != NULL ? STP_OK : stp_nomem(err);
+    struct stp_train_runs some = {.runs =
+                                      stp_take(runs->n, sizeof(*some.runs))};
 
-    for (size_t i = 0; i < runs->n && status == STP_OK; i++) {
+    for (size_t i = 0; i < runs->n; i++) {
         const char *gpu = runs->runs[i].gpu;
         size_t first = 0;
 
@@ -176,8 +175,7 @@ enum stp_status stp_train_print_models(const struct stp_train_runs *runs,
             if (strcmp(runs->runs[k].gpu, gpu) == 0)
                 some.runs[some.n++] = runs->runs[k]; /* its data stays theirs */
         fprintf(fp, "%s%s\n", i > 0 ? "\n" : "", gpu);
-        status = stp_train_print_summary(&some, fp, err);
+        stp_train_print_summary(&some, fp);
     }
     free(some.runs);
-    return status;
 }

@@ -33,9 +33,7 @@ std::string Script(const stp_curves &curves, const stp_plot &plot,
                    stp_plot_format format = STP_PLOT_PNG)
 {
     return charts::Script(
-        [&](stp_chart *chart) {
-            return stp_plot_make(&curves, &plot, chart, nullptr);
-        },
+        [&](stp_chart *chart) { stp_plot_make(&curves, &plot, chart); },
         format);
 }
 
@@ -336,7 +334,7 @@ class Draw : public InFolder
                     const char *program, stp_plot_format format)
     {
         stp_chart chart;
-        EXPECT_EQ(STP_OK, stp_plot_make(&curves.all, &plot, &chart, &err_));
+        stp_plot_make(&curves.all, &plot, &chart);
         const stp_status status = stp_chart_save(
             &chart, format, program, (dir_ / "plot").c_str(), &err_);
         stp_chart_free(&chart);

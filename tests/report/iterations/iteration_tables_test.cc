@@ -29,14 +29,13 @@ TEST_F(IterationTables, AreExactInAllFilesAndOnTerminals)
                              "regimes.md", "regimes.csv"})
         EXPECT_GOLDEN(std::string("iterations_") + name, Read(name));
     EXPECT_EQ(Read("summary.json"), Written([&](FILE *fp) {
-                  return stp_print_iterations_json(&its.Report(), fp, nullptr);
+                  stp_print_iterations_json(&its.Report(), fp);
               }));
     EXPECT_GOLDEN("iterations.txt", Written([&](FILE *fp) {
-                      return stp_print_iterations(its.Report().summary, fp,
-                                                  nullptr);
+                      stp_print_iterations(its.Report().summary, fp);
                   }));
     EXPECT_GOLDEN("iterations_regimes.txt", Written([&](FILE *fp) {
-                      return stp_print_regimes(&its.Report(), fp, nullptr);
+                      stp_print_regimes(&its.Report(), fp);
                   }));
 }
 
@@ -61,8 +60,7 @@ TEST_F(IterationTables, ARatioThatIsNotTheOneAskedForIsSaid)
         its.Arm("auto", {{100}});
 
         EXPECT_THAT(Written([&](FILE *fp) {
-                        return stp_print_iterations(its.Report().summary, fp,
-                                                    nullptr);
+                        stp_print_iterations(its.Report().summary, fp);
                     }),
                     HasSubstr(c.want));
     }
@@ -150,9 +148,8 @@ TEST_F(IterationTables, TheVerdictIsShort)
         const double gain = 1 + .01 * (i * 7 % 10 + 1);
         its.Regime(0, 0, 1, {gain, gain, gain, 2}, {1, 1, 1, 2});
     }
-    const std::string text = Written([&](FILE *fp) {
-        return stp_print_regimes(&its.Report(), fp, nullptr);
-    });
+    const std::string text =
+        Written([&](FILE *fp) { stp_print_regimes(&its.Report(), fp); });
 
     EXPECT_EQ(11, std::count(text.begin(), text.end(), '\n')) << text;
     EXPECT_THAT(text, HasSubstr("\nThose of the largest gains:\nmode "));

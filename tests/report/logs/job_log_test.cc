@@ -40,7 +40,7 @@ std::string Print(const std::string &text, bool is_json)
         return "";
     }
     FILE *fp = open_memstream(&printed, &size);
-    EXPECT_EQ(STP_OK, stp_print_job_log(&log, &findings, is_json, fp, &err));
+    stp_print_job_log(&log, &findings, is_json, fp);
     fclose(fp);
     std::string all(printed, size);
     free(printed);

@@ -35,8 +35,7 @@ class Measured : public testing::Test
 
     static std::string Json(const stp_dataset &data)
     {
-        return Written(
-            [&](FILE *fp) { return stp_print_sweep_json(&data, fp, nullptr); });
+        return Written([&](FILE *fp) { stp_print_sweep_json(&data, fp); });
     }
 
     static std::string Csv(const stp_dataset &data)

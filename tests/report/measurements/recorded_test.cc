@@ -82,9 +82,8 @@ TEST(Recorded, TellsHowManyChoicesDifferAndHow)
     std::strcpy(record.info.what, "box");
     record.choices = {nccl.data(), nccl.size(), nccl.size(), {}};
     auto print = [&] {
-        return Written([&](FILE *fp) {
-            return stp_print_recorded(&recorded, false, fp, nullptr);
-        });
+        return Written(
+            [&](FILE *fp) { stp_print_recorded(&recorded, false, fp); });
     };
     const std::string head =
         "box\n\nbox: 0 times of collectives, 0 of iterations with compute\n";

@@ -20,7 +20,7 @@ class Charts
   public:
     explicit Charts(const Runs &runs) : runs_(runs)
     {
-        EXPECT_EQ(STP_OK, stp_train_charts_find(&runs.all, &all, nullptr));
+        all = stp_train_charts_find(&runs.all);
     }
     Charts(const Charts &) = delete;
     Charts &operator=(const Charts &) = delete;
@@ -47,8 +47,7 @@ class Charts
         for (size_t i = 0; i < all.n; i++)
             if (Name(all.all[i]) == name)
                 return charts::Script([&](stp_chart *chart) {
-                    return stp_train_chart_make(&runs_.all, &all.all[i], title,
-                                                chart, nullptr);
+                    stp_train_chart_make(&runs_.all, &all.all[i], title, chart);
                 });
         return "not there";
     }

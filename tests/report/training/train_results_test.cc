@@ -165,26 +165,17 @@ class TrainResults : public InFolder
 
     void Take(const stp_train_report &report)
     {
-        stp_error err{};
-
-        ASSERT_EQ(STP_OK, stp_train_runs_take(&runs_, &report, &err));
+        stp_train_runs_take(&runs_, &report);
     }
 
     std::string JsonText()
     {
-        stp_error err{};
-
-        return Written(
-            [&](FILE *fp) { return stp_train_print_json(&runs_, fp, &err); });
+        return Written([&](FILE *fp) { stp_train_print_json(&runs_, fp); });
     }
 
     std::string Summary()
     {
-        stp_error err{};
-
-        return Written([&](FILE *fp) {
-            return stp_train_print_summary(&runs_, fp, &err);
-        });
+        return Written([&](FILE *fp) { stp_train_print_summary(&runs_, fp); });
     }
 
     stp_train_runs runs_{};

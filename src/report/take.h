@@ -1,0 +1,22 @@
+/* take.h - memory for what is printed and drawn
+ *
+ * A command has done its work by then, and can do nothing without a few
+ * kilobytes: the process ends with status 1 and a sentence, and its temporary
+ * files are removed. */
+#pragma once
+
+#include <stddef.h>
+#include <stdio.h>
+
+void stp_end_without_memory(void) __attribute__((noreturn));
+
+/* 'n' items of 'size' bytes that are 0, to be freed with free(). */
+void *stp_take(size_t n, size_t size);
+
+/* Makes a list of 'n' items that are 0. */
+#define STP_TAKE(items, n) ((items) = stp_take((n), sizeof(*(items))))
+
+/* Begins a text, as open_memstream() does; ends it, so that '*text' of the
+ * former, to be freed with free(), has all of it. */
+FILE *stp_take_text(char **text, size_t *len);
+void stp_end_text(FILE *fp);
