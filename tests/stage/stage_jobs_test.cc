@@ -447,7 +447,8 @@ const struct SayCase {
      "graphs need"},
     {"FAKE_NCCL_VERSION=22699", "NCCL is older than 2.27 and has no windows"},
     {"FAKE_NCCL_NO_SYMMETRIC=1", // the rank that was first to see it is named
-     " takes no symmetric kernel (GPUs may lack peer access), or keeps no order "
+     " takes no symmetric kernel (GPUs may lack peer access), or keeps no "
+     "order "
      "of graphs"},
     {"FAKE_NCCL_NO_SYMMETRIC=1",
      "warning: no call of a communicator is staged: rank "},
