@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "launch/stop.h"
 
 enum stp_status stp_lock_take(const char *path, bool waits,
                               struct stp_lock *lock_ret, struct stp_error *err)
@@ -50,6 +51,8 @@ enum stp_status stp_lock_take(const char *path, bool waits,
         if (!is_held)
             close(lock.file);
     }
+    if (lock.file >= 0)
+        stp_stop_remember_file(lock.path);
     if (lock.file >= 0 && ftruncate(lock.file, 0) == 0)
         dprintf(lock.file, "process %ld (%s)", (long)getpid(),
                 stp_command_name);
@@ -62,5 +65,6 @@ void stp_lock_release(const struct stp_lock *lock)
     if (lock->file < 0)
         return;
     unlink(lock->path);
+    stp_stop_forget_file(lock->path);
     close(lock->file);
 }
