@@ -129,8 +129,8 @@ bool stp_meeting_explain(const struct stp_meeting *meeting, int vote,
     };
     static const char *const steps[] = {
         "could not split the communicator", "could not register the memory",
-        "takes no symmetric kernel (GPUs may lack peer access), or keeps no "
-        "order of graphs"};
+        ("takes no symmetric kernel (GPUs may lack peer access), or keeps no "
+         "order of graphs")};
     int missing = -1;
 
     for (int r = 0; r < meeting->n_ranks; r++) {
