@@ -369,7 +369,7 @@ ncclResult_t RunJobs()
     if (*std::max_element(results.begin(), results.end()) == ncclSuccess)
         for (const auto &[of, calls] : launches) {
             fake::EnterThread(of);
-            fake::Lock([&] { LaunchAll(calls); });
+            fake::Lock([&launched = calls] { LaunchAll(launched); });
         }
     for (size_t i = 0; i < jobs.size(); i++)
         if (jobs[i].kind == Job::kEnds) {
