@@ -423,6 +423,7 @@ std::string Say(const std::string &variables, const std::string &program)
 {
     const std::string command =
         "STEPTUNE_STAGE_FILE=" + TheLibraries().Rules() +
+        " ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0"
         " NCCL_DEBUG=INFO LD_PRELOAD=" STP_STAGE " " + variables +
         " " STP_STAGE_JOB " " + program + " 2>&1";
     FILE *pipe = popen(command.c_str(), "r");
