@@ -116,6 +116,19 @@ if git -C "$recipes" rev-parse HEAD >/dev/null 2>&1; then # it sends what is com
 		has from_rented || { complain "rented.sh: no policy and page"; cat "$dir/log"; }
 fi
 
+# gpu8 begins no step that may take too long, and no step twice.
+gpu8() {
+	on=h100x2 LIMIT=$1 steptune=$dir/path/steptune sh "$recipes/../gpu8" "$dir/gpu8" sweep tune record replay >"$dir/log" 2>&1
+}
+status=0
+gpu8 70 || status=$?
+[ $status = 75 ] && grep -q 'No time was left for: tune record replay' "$dir/log" ||
+	{ complain "../gpu8: status $status of a call that ends early"; cat "$dir/log"; }
+gpu8 1000 && grep -q 'All steps passed' "$dir/log" && ! grep -q 'sweep' "$dir/log" &&
+	grep -q '^steptune.conf: [1-9][0-9]* rules are in both' "$dir/gpu8/replay/log" &&
+	[ -s "$dir/gpu8/tune/steptune.report.html" ] && [ -s "$dir/gpu8/sweep/results_2gpu_allreduce.txt" ] ||
+	{ complain "../gpu8: no recording and policy"; cat "$dir/log" "$dir"/gpu8/*/log; }
+
 mkdir "$dir/python"
 cat >"$dir/python/modal.py" <<'END'
 class Image:
