@@ -13,6 +13,8 @@ enum {
     STEP_FACTOR = 10, /* longer for votes after steps of NCCL */
     SPARE_BYTES = 512 << 20, /* of a GPU, for NCCL */
     MOST_NODES = 64,         /* of a graph with one call */
+    /* of a GPU: each kernel waits for others with all of its CTAs there */
+    LEAST_SMS = STP_MAX_CHANNELS + 32, /* staged, and NCCL_MAX_CTAS */
 };
 
 /* ---- the communicators of the process ---- */
@@ -396,7 +398,7 @@ static void opening_begin(struct stp_stage *p, struct opening *o,
     struct stp_comm *c = *birth->slot != NULL ? calloc(1, sizeof(*c)) : NULL;
     struct stp_guest guest;
     struct stp_error err;
-    int gpu;
+    int gpu, n_sms;
 
     *o = (struct opening){.aside = birth->aside};
     if (c == NULL)
@@ -421,6 +423,11 @@ static void opening_begin(struct stp_stage *p, struct opening *o,
                    : p->nccl.ncclCommCuDevice(c->comm, &gpu) != ncclSuccess ||
                            p->cuda.ctx_retain(&c->context, gpu) != 0
                        ? "its GPU has no context"
+                   : p->cuda.get_attribute(&n_sms, CU_DEVICE_ATTRIBUTE_SMS,
+                                           gpu) != 0 ||
+                           n_sms < LEAST_SMS
+                       ? "its GPU has fewer than 96 multiprocessors, which a "
+                         "staged kernel and another one may take at once"
                        : NULL;
     }
     o->is_yes = o->aside == NULL;

@@ -17,10 +17,7 @@
  * beside others, and one memory serves any number of graphs.
  *
  * Plain operations are in no order with staged ones but that of their streams:
- * they share no memory.  Their kernels are those of another communicator, and
- * the GPU has to have room for both at once, as for any two communicators that
- * a program uses on two streams; NCCL_LAUNCH_ORDER_IMPLICIT=1 is NCCL's way to
- * do without.
+ * they share no memory, and the GPU has room for the kernels of both.
  *
  * One thread at a time may use an order, as NCCL has it for a communicator. */
 #pragma once

@@ -35,6 +35,7 @@ enum {
     CU_GRAPH_NODE_TYPE_KERNEL = 0,       /* CU_GRAPH_NODE_TYPE_KERNEL */
     CU_GRAPH_NODE_TYPE_WAIT_EVENT = 6,   /* CU_GRAPH_NODE_TYPE_WAIT_EVENT */
     CU_GRAPH_NODE_TYPE_EVENT_RECORD = 7, /* CU_GRAPH_NODE_TYPE_EVENT_RECORD */
+    CU_DEVICE_ATTRIBUTE_SMS = 16,        /* ..._MULTIPROCESSOR_COUNT */
     CU_STREAM_CAPTURE_MODE_RELAXED = 2,  /* CU_STREAM_CAPTURE_MODE_RELAXED */
 };
 
@@ -53,6 +54,8 @@ struct stp_real_edge { /* CUgraphEdgeData */
 /* Results are CUresult, 0 for success. */
 #define STP_STAGE_CUDA_CALLS(X)                                                \
     X(ctx_retain, "cuDevicePrimaryCtxRetain", (CUcontext * context, int gpu))  \
+    X(get_attribute, "cuDeviceGetAttribute",                                   \
+      (int *value, int attribute, int gpu))                                    \
     X(ctx_get_current, "cuCtxGetCurrent", (CUcontext * context))               \
     X(ctx_push, "cuCtxPushCurrent_v2", (CUcontext context))                    \
     X(ctx_pop, "cuCtxPopCurrent_v2", (CUcontext * context))                    \

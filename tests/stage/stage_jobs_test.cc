@@ -424,8 +424,8 @@ std::string Say(const std::string &variables, const std::string &program)
     const std::string command =
         "STEPTUNE_STAGE_FILE=" + TheLibraries().Rules() +
         " ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0"
-        " NCCL_DEBUG=INFO LD_PRELOAD=" STP_STAGE " " + variables +
-        " " STP_STAGE_JOB " " + program + " 2>&1";
+        " NCCL_DEBUG=INFO LD_PRELOAD=" STP_STAGE " " +
+        variables + " " STP_STAGE_JOB " " + program + " 2>&1";
     FILE *pipe = popen(command.c_str(), "r");
     std::string said;
 
@@ -446,6 +446,8 @@ const struct SayCase {
     {"NCCL_GRAPH_MIXING_SUPPORT=0",
      "NCCL_GRAPH_MIXING_SUPPORT=0 switches off the order that staged calls of "
      "graphs need"},
+    {"FAKE_GPU_MULTIPROCESSORS=95", "its GPU has fewer than 96 "},
+    {"FAKE_GPU_MULTIPROCESSORS=96", "0 wrong, 10 symmetric kernels\n"},
     {"FAKE_NCCL_VERSION=22699", "NCCL is older than 2.27 and has no windows"},
     {"FAKE_NCCL_NO_SYMMETRIC=1", // the rank that was first to see it is named
      " takes no symmetric kernel (GPUs may lack peer access), or keeps no "
