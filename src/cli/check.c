@@ -23,12 +23,8 @@ struct check_options {
 #define AT(member) offsetof(struct check_options, member)
 
 static const struct stp_option check_table[] = {
-    {"fix", 0, NULL, stp_option_flag, AT(fix),
-     .help = "Write the policy again without rules that never decide, and with "
-             "ends at 4294967295 made inf if no rule decides above; the old "
-             "one is kept as POLICY.orig"},
-    {"json", 0, NULL, stp_option_flag, AT(json),
-     .help = "Print JSON instead of lines"},
+    {"fix", 0, NULL, stp_option_flag, .at = AT(fix)},
+    {"json", 0, NULL, stp_option_flag, .at = AT(json)},
     {0},
 };
 
@@ -38,11 +34,6 @@ static const struct stp_command_line check_line = {
     .arguments = AT(policy),
     .one = "policy",
     .none = STP_NO_POLICY,
-    .doc = "Lints a policy that NCCL would take: rules that never decide or "
-           "hide others, and sizes that no rule decides.  What the rules do on "
-           "a machine tells `steptune explain`.  A file whose name ends in "
-           ".memory is a memory policy.  Exit status: 0 without warnings, even "
-           "if there are notes, 1 with a warning that is left.",
 };
 
 /* Replaces the policy by the fixed text, with its permissions. The old file is

@@ -80,41 +80,20 @@ static const char *derive_read_output(const struct stp_option *option,
 }
 
 static const struct stp_option derive_table[] = {
-    {"output", 'o', "FILE", stp_option_text, AT(output), .path = STP_PATH_WRITE,
-     .help = "File of the policy (default: print it).  A policy "
-             "that is there is kept as FILE.~1~, FILE.~2~ and so on"},
+    {"output", 'o', "FILE", stp_option_text, AT(output),
+     .path = STP_PATH_WRITE},
     {"as", 0, "WHAT", derive_read_output, AT(as), .words = outputs,
-     .value = "policy",
-     .help =
-         "policy; memory: what an application should register, by arms reg, "
-         "sym and ce; or stage: what the staging library should stage, by arms "
-         "stage, in and without CUDA graphs (ctas=16-64 and ctas=32-64 become "
-         "rules with min_ctas)"},
+     .value = "policy"},
     {"objective", 0, "WHAT", stp_option_word, AT(objective),
      .from_name = stp_objective_from_name, .expected = "time or iteration",
-     .value = "time",
-     .help = "Times to shorten: time, of collectives alone, by measurements of "
-             "`steptune sweep`; or iteration, of training iterations, by the "
-             "rounds.csv of `steptune iterate`"},
-    {"arm", 0, "ARM=FILE", derive_read_arm, 0,
-     .help = "A run of nccl-tests with this arm, such as auto=a.txt or "
-             "ring/ll128=b.txt; files of the same arm are its rounds, in this "
-             "order. Needed where NCCL's log in the file does not name the "
-             "arm"},
-    {"collective", 0, "NAME", stp_option_coll, AT(coll), .absent = -1,
-     .help = "Collective of nccl-tests' text before version 2.17, which does "
-             "not name it"},
+     .value = "time"},
+    {"arm", 0, "ARM=FILE", derive_read_arm, .at = 0},
+    {"collective", 0, "NAME", stp_option_coll, AT(coll), .absent = -1},
     {"ranks", 0, "N", stp_option_count, AT(n_ranks), .min = 2,
-     .max = UINT32_MAX,
-     .help = "Ranks of nccl-tests' text whose list of them is cut"},
-    {"trust-passes", 0, NULL, stp_option_flag, AT(trust_passes),
-     .help = "Decide by arms that ran one after the other, too, of three runs "
-             "or more: drift between them may be the gain"},
-    {"extrapolate", 0, NULL, stp_option_flag, AT(extrapolate),
-     .help = "Where the two smallest sizes have the same rule it reaches down "
-             "to 0, and of the two largest up to any size"},
-    {"json", 0, NULL, stp_option_flag, AT(json),
-     .help = "Print the rules with their evidence as JSON"},
+     .max = UINT32_MAX},
+    {"trust-passes", 0, NULL, stp_option_flag, .at = AT(trust_passes)},
+    {"extrapolate", 0, NULL, stp_option_flag, .at = AT(extrapolate)},
+    {"json", 0, NULL, stp_option_flag, .at = AT(json)},
     {0},
 };
 
@@ -146,12 +125,6 @@ static const struct stp_command_line derive_line = {
     .args_doc = "FILE...",
     .arguments = AT(files),
     .check = derive_check_options,
-    .doc =
-        "Makes a policy out of measurements of `steptune sweep` or `steptune "
-        "iterate`, or of nccl-tests' text, a file a run of one arm; several "
-        "files are pooled. An arm gets a rule where it beats AUTO beyond "
-        "doubt; "
-        "of iterations, where in addition no workload shows it slower.",
 };
 
 static const char ours[] = "measurements of Steptune";

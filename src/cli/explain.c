@@ -32,41 +32,21 @@ struct explain_options {
 #define AT(member) offsetof(struct explain_options, member)
 
 static const struct stp_option explain_table[] = {
-    {"plugin", 0, "SO", stp_option_text, AT(plugin),
-     .help =
-         "Tuner plugin of any vendor, as NCCL_TUNER_PLUGIN, or none (default: "
-         "ours if there is a policy)"},
-    {"over", 0, "SO", stp_option_text, AT(over),
-     .help = "Tuner of others that our plugin asks first, and that decides "
-             "where no rule does: \"below\" in the column of who decided"},
-    {"policy", 0, "FILE", stp_option_text, AT(policy), .path = STP_PATH_READ,
-     .help = "Policy for the plugin, as NCCL_TUNER_CONFIG_FILE (default: as "
-             "the environment says, with NCCL_WORKLOAD_OVERLAP=1 the policy "
-             "for overlap)"},
+    {"plugin", 0, "SO", stp_option_text, .at = AT(plugin)},
+    {"over", 0, "SO", stp_option_text, .at = AT(over)},
+    {"policy", 0, "FILE", stp_option_text, AT(policy), .path = STP_PATH_READ},
     {"maxbytes", 'e', "SIZE", stp_option_size, AT(max_bytes), .min = 1024,
      .max = MAX_SIZE, .expected = "a size from 1K to 16384G", .value = "16G",
-     .needs.without = {"why"}, .help = "Largest message"},
-    {"collective", 0, "WORD", stp_option_coll, AT(coll), .absent = -1,
-     .help = "Only this collective (default: all; with --why: allreduce)"},
+     .needs.without = {"why"}},
+    {"collective", 0, "WORD", stp_option_coll, AT(coll), .absent = -1},
     {"why", 0, "BYTES", stp_option_size, AT(why), .max = MAX_SIZE,
-     .expected = "a size from 1 to 16384G",
-     .help = "Why a message of this size runs as it does: NCCL's costs and how "
-             "the plugin changes them, who decided, how long it takes, and "
-             "which variables override it"},
+     .expected = "a size from 1 to 16384G"},
     {"nccl", 0, "VERSIONS", stp_option_text, AT(nccl),
-     .needs.without = {"diff"},
-     .help = "NCCL that chooses, such as 2.24, or a range to compare, such as "
-             "2.21-2.32 (default: the machine's; without a plugin also where "
-             "others choose otherwise)"},
-    {"table", 0, NULL, stp_option_flag, AT(table),
-     .help = "Print every range of sizes, also where NCCL's own choice stands"},
-    {"diff", 0, "OTHER", stp_option_text, AT(diff), .needs.without = {"why"},
-     .help = "Where another policy, or another plugin's .so, decides "
-             "differently; exit status 1 if it does"},
-    {"csv", 0, NULL, stp_option_flag, AT(csv), .needs.without = {"why", "diff"},
-     .help = "Print every range as CSV, without the policy's lines and "
-             "whatever variables are set: what diff(1) compares with an "
-             "earlier one"},
+     .needs.without = {"diff"}},
+    {"table", 0, NULL, stp_option_flag, .at = AT(table)},
+    {"diff", 0, "OTHER", stp_option_text, AT(diff), .needs.without = {"why"}},
+    {"csv", 0, NULL, stp_option_flag, AT(csv),
+     .needs.without = {"why", "diff"}},
     {0},
 };
 
@@ -95,14 +75,6 @@ static const struct stp_command_line explain_line = {
     .arguments = AT(file),
     .one = "file",
     .check = explain_check_options,
-    .doc =
-        "Prints the decisions of a tuner plugin on a machine, from size to "
-        "size, beside what NCCL would have chosen, and the line of the policy "
-        "that decided; or with --table the ranges that it leaves to NCCL, too; "
-        "or the output of --why or --diff. Without a policy it "
-        "prints NCCL's own choices, under the variables that are set here, and "
-        "where other versions choose otherwise. With FILE, a log that a "
-        "job wrote under NCCL_DEBUG=INFO, it says what NCCL did there.",
 };
 
 /* A run: one of --why, --diff and --csv, or all ranges. */

@@ -56,62 +56,27 @@ static const char *const formats[] = {[STP_PLOT_PNG] = "png",
                                       [STP_N_PLOT_FORMATS] = NULL};
 
 static const struct stp_option iterate_table[] = {
-    {"arms", 0, "LIST", stp_option_text, AT(arms),
-     .help = "Arms to compare with AUTO: ALGORITHM/PROTOCOL/CHANNELS/"
-             "chunk=BYTES or a part of it, all, auto2 for AUTO once more; of "
-             "what no tuner chooses MEMORY/ctas=MIN-MAX/cga=SIZE or a part of "
-             "it, MEMORY being reg, sym, ce or stage, and memory for these and "
-             "sym and stage with ctas=16-64 and 32-64 (default: "
-             "auto,auto2,simple,ll128)"},
+    {"arms", 0, "LIST", stp_option_text, .at = AT(arms)},
     {"channels", 0, "LIST", stp_option_text, AT(channels),
-     .needs.find_idle = stp_find_idle_channels,
-     .help = "Also every such arm with each of these channel counts"},
-    {"policy", 0, "FILE", stp_option_text, AT(policy), .path = STP_PATH_READ,
-     .help = "Also the arm plugin: our tuner plugin with this policy"},
-    {"plugin", 0, "SO", stp_option_text, AT(plugin),
-     .help = "Also the arm plugin: this tuner plugin, with --policy if that is "
-             "given. On GPUs a profiler in the same library hears of this "
-             "arm's collectives, so that a plugin learns from them"},
-    {"iters", 'n', "N", stp_option_count, AT(iters), .min = 1,
-     .help = "Timed iterations per arm and round (default: up to 20, as many "
-             "as take 20 ms but at least 3; recorded machines: 20)"},
-    {"warmup_iters", 'w', "N", stp_option_count, AT(warmup), .value = "3",
-     .help = "Untimed iterations before the timed ones"},
-    {"rounds", 0, "N", stp_option_count, AT(rounds), .min = 1,
-     .help = "Interleaved rounds (default: 10; recorded machines: all they "
-             "have)"},
+     .needs.find_idle = stp_find_idle_channels},
+    {"policy", 0, "FILE", stp_option_text, AT(policy), .path = STP_PATH_READ},
+    {"plugin", 0, "SO", stp_option_text, .at = AT(plugin)},
+    {"iters", 'n', "N", stp_option_count, AT(iters), .min = 1},
+    {"warmup_iters", 'w', "N", stp_option_count, AT(warmup), .value = "3"},
+    {"rounds", 0, "N", stp_option_count, AT(rounds), .min = 1},
     {"dtype", 'd', "TYPE", stp_option_word, AT(type), .alias = "datatype",
      .from_name = stp_type_from_name, .absent = -1,
-     .expected = "f32, f16, bf16 or f64",
-     .help = "Element type of GEMMs and collectives: f32, f16, bf16 or f64 "
-             "(default bf16; on CPUs f32)"},
+     .expected = "f32, f16, bf16 or f64"},
     {"output", 'o', "FOLDER", stp_option_text, AT(output),
-     .path = STP_PATH_FOLDER,
-     .help = "Write iteration_times_ARM.txt, rounds.csv, summary.csv, .md and "
-             ".json, and plots there"},
-    {"force", 0, NULL, stp_option_flag, AT(force), .needs.with = "output",
-     .help = "Replace the files of an earlier run in that folder"},
+     .path = STP_PATH_FOLDER},
+    {"force", 0, NULL, stp_option_flag, AT(force), .needs.with = "output"},
     {"format", 0, "png|svg", stp_option_word, AT(format), .words = formats,
-     .value = "png", .needs = {.with = "output", .without = {"no-plots"}},
-     .help = "Format of the plots"},
-    {"no-plots", 0, NULL, stp_option_flag, AT(no_plots),
-     .help = "Draw no plots"},
-    {"trace", 0, "FILE", stp_option_text, AT(trace),
-     .help = "Instead of a workload of options: a step of this trace, whose "
-             "compute becomes GEMMs and whose communicators become groups of "
-             "the ranks: what PyTorch's profiler, flight recorder or execution "
-             "trace observer or NCCL Inspector wrote, of one rank or a folder "
-             "of ranks, or a CSV file of ours as for steptune replay"},
-    {"find-regimes", 0, NULL, stp_option_flag, AT(find_regimes),
-     .help = "Scan sizes, ratios and modes for where the arm that is the "
-             "fastest alone does not have the shortest iteration, print a "
-             "verdict, and write its tables to -o or a new folder "
-             "steptune.regimes (default: the workloads that a recorded machine "
-             "has, or --mode all, --bytes 1M,4M,16M,64M, --ratio 0.5,1,2; of "
-             "arms also simple/16 and ll128/16)"},
+     .value = "png", .needs = {.with = "output", .without = {"no-plots"}}},
+    {"no-plots", 0, NULL, stp_option_flag, .at = AT(no_plots)},
+    {"trace", 0, "FILE", stp_option_text, .at = AT(trace)},
+    {"find-regimes", 0, NULL, stp_option_flag, .at = AT(find_regimes)},
     {"min-gain", 0, "SHARE", stp_option_share, AT(min_gain), .value = "1%",
-     .needs.with = "find-regimes",
-     .help = "Least gain of a regime, with 95 percent confidence"},
+     .needs.with = "find-regimes"},
     {0},
 };
 
@@ -138,9 +103,6 @@ static const struct stp_command_line iterate_line = {
             {stp_run_table, AT(run), .heading = STP_RUN_HEADING},
             {0}},
     .check = iterate_check_options,
-    .doc = "Times training iterations, compute and collectives, with every arm "
-           "in interleaved rounds, each paired with AUTO, NCCL's own choice "
-           "or that with the tuner that jobs have, in the same round.",
 };
 
 /* ---- one process ---- */

@@ -19,8 +19,7 @@ struct machines_options {
 #define AT(member) offsetof(struct machines_options, member)
 
 static const struct stp_option machines_table[] = {
-    {"json", 0, NULL, stp_option_flag, AT(json),
-     .help = "Print JSON instead of a table"},
+    {"json", 0, NULL, stp_option_flag, .at = AT(json)},
     {0},
 };
 
@@ -29,11 +28,6 @@ static const struct stp_command_line machines_line = {
         (const struct stp_option_group[]){{.options = machines_table}, {0}},
     .args_doc = "[MACHINE...]",
     .arguments = AT(names),
-    .doc = "Lists the recorded machines that --on plays; of those named, a row "
-           "a collective with recorded times, the range of their sizes, their "
-           "interleaved rounds, and the workloads that were recorded "
-           "overlapped with compute. Times between recorded sizes are "
-           "interpolated; all others are modelled by NCCL's cost model.",
 };
 
 /* ---- what was recorded ---- */

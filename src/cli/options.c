@@ -11,6 +11,7 @@
 #include "core/names.h"
 #include "core/nearest.h"
 #include "core/text.h"
+#include "report/take.h"
 
 /* ---- errors ---- */
 
@@ -268,6 +269,8 @@ static const char *option_read_list(const struct stp_option *option,
 
 /* ---- a command line ---- */
 
+extern const char stp_cli_help[];
+
 enum {
     MAX_OPTIONS = 64,
     FIRST_KEY = 0x100, /* of options without a letter */
@@ -283,6 +286,7 @@ struct option_row {
 /* A command line that is read. */
 struct stp_given {
     const struct stp_command_line *line;
+    const char *command; /* "sweep" */
     char *options;
     struct stp_arguments arguments;
     struct option_row rows[MAX_OPTIONS]; /* by key, if it is no letter */
@@ -291,6 +295,64 @@ struct stp_given {
     int n_argp;
     char *help[MAX_OPTIONS];
 };
+
+/* ---- help.txt ---- */
+
+/* Finds the text of an option, or of the whole (NULL), below [SECTION], and how
+ * long it is; NULL if there is none. */
+static const char *option_find_help(const char *section, const char *option,
+                                    size_t *len_ret)
+{
+    char heading[64], mark[64];
+    const char *text, *end, *next;
+
+    snprintf(heading, sizeof(heading), "\n[%s]\n", section);
+    snprintf(mark, sizeof(mark), "\n--%s  ", option != NULL ? option : "");
+    text = strstr(stp_cli_help, heading);
+    if (text == NULL)
+        return NULL;
+    text += strlen(heading) - (option != NULL);
+    end = strstr(text, "\n[");
+    if (option != NULL) {
+        text = strstr(text, mark);
+        if (text == NULL || (end != NULL && text > end))
+            return NULL;
+        text += strlen(mark);
+    }
+    next = strstr(text, "\n--");
+    end = next != NULL && (end == NULL || next < end) ? next : end;
+    *len_ret = end != NULL ? (size_t)(end - text) : strlen(text);
+    return text;
+}
+
+/* Copies the text of an option, or of the command (NULL), as argp wants it: a
+ * line a paragraph, and \v in the place of the options.  To be freed. */
+static char *option_help(const char *command, const char *option)
+{
+    static const char place[] = "\n(options)\n";
+    size_t len = 0, n = 0;
+    const char *s = option_find_help(command, option, &len);
+    char *text;
+
+    if (s == NULL)
+        s = option_find_help("shared", option, &len);
+    assert(s != NULL); /* cli_completion_test asks for all */
+    text = stp_take(len + 1, 1);
+    for (const char *end = s + len; s < end; s++)
+        if (*s != '\n') {
+            text[n++] = *s;
+        } else if (strncmp(s, place, strlen(place)) == 0) {
+            text[n++] = '\v';
+            s += strlen(place) - 1;
+        } else if (s + 1 < end && s[1] == '\n') {
+            text[n++] = *s++;
+            text[n++] = '\n';
+        } else if (s + 1 < end) {
+            text[n++] = ' ';
+            s += strspn(s + 1, " ");
+        }
+    return text;
+}
 
 static const char *option_read(const struct option_row *row, const char **text)
 {
@@ -599,6 +661,8 @@ static const char *option_completes(const struct stp_option *option)
  * that it takes, and its help. */
 static void option_print_all(const struct stp_given *p)
 {
+    char *text;
+
     printf("\t%s\t\t\n", p->line->args_doc != NULL ? p->line->args_doc : "");
     for (int i = 0; i < p->n_rows; i++) {
         const struct stp_option *o = p->rows[i].option;
@@ -623,7 +687,9 @@ static void option_print_all(const struct stp_given *p)
                     printf("%.*s ", (int)len, s);
                 s += len + strspn(s + len, " ,");
             }
-        printf("\t%s\n", o->help);
+        text = option_help(p->command, o->name);
+        printf("\t%s\n", text);
+        free(text);
     }
 }
 
@@ -660,16 +726,18 @@ static void option_add(struct stp_given *p, const struct stp_option *o,
     const int key = o->key != 0 ? o->key : FIRST_KEY + p->n_rows;
     struct option_row *row = &p->rows[p->n_rows];
     const char *text = o->value;
-    const size_t size = strlen(o->help) + sizeof(" (default )") +
-                        (text != NULL ? strlen(text) : 0);
-    char *help = malloc(size);
+    char *help = option_help(p->command, o->name);
 
     assert(p->n_rows < MAX_OPTIONS && p->n_argp + 3 < MAX_OPTIONS);
     *row = (struct option_row){o, group, p->options + group->at, false};
-    if (help != NULL && text != NULL)
-        snprintf(help, size, "%s (default %s)", o->help, text);
-    else if (help != NULL)
-        strcpy(help, o->help);
+    if (text != NULL) {
+        const size_t size = strlen(help) + sizeof(" (default )") + strlen(text);
+        char *longer = stp_take(size, 1);
+
+        snprintf(longer, size, "%s (default %s)", help, text);
+        free(help);
+        help = longer;
+    }
     p->help[p->n_rows++] = help;
     p->argp[p->n_argp++] = (struct argp_option){
         o->name, key,    o->arg, o->bare != NULL ? OPTION_ARG_OPTIONAL : 0,
@@ -686,11 +754,13 @@ static void option_add(struct stp_given *p, const struct stp_option *o,
 void stp_options_read(const struct stp_command_line *line, int argc,
                       char **argv, void *options)
 {
-    struct stp_given p = {.line = line, .options = options};
+    struct stp_given p = {
+        .line = line, .command = strrchr(argv[0], ' ') + 1, .options = options};
+    char *doc = option_help(p.command, NULL);
     struct argp argp = {.options = p.argp,
                         .parser = option_parse,
                         .args_doc = line->args_doc,
-                        .doc = line->doc};
+                        .doc = doc};
     int heading = 0;
 
     for (const struct stp_option_group *g = line->groups; g->options != NULL;
@@ -706,4 +776,5 @@ void stp_options_read(const struct stp_command_line *line, int argc,
                &p);
     for (int i = 0; i < p.n_rows; i++)
         free(p.help[i]);
+    free(doc);
 }

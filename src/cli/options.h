@@ -2,7 +2,7 @@
  * argp that reads it
  *
  * A row says all there is to know of an option: names, kind, where its value
- * goes, range, default and help.  Errors and --help are made of it. */
+ * goes, range and default.  Errors are made of it; --help of help.txt, too. */
 #pragma once
 
 #include <argp.h>
@@ -83,7 +83,6 @@ struct stp_option {
     bool repeats;      /* entries may be alike */
     bool is_ascending; /* unsigned numbers, each greater than the one before */
     struct stp_needs needs;
-    const char *help;
 };
 
 /* A table in the struct of a command's options, where its own struct is at an
@@ -104,7 +103,6 @@ struct stp_arguments {
 
 struct stp_command_line {
     const struct stp_option_group *groups;
-    const char *doc;
     const char *args_doc; /* NULL: no arguments, and the next three unused */
     size_t arguments;     /* offset of a struct stp_arguments */
     const char *one;      /* noun of the only argument; NULL: several */

@@ -38,26 +38,16 @@ static const char *const formats[] = {[STP_PLOT_PNG] = "png",
                                       [STP_N_PLOT_FORMATS + 1] = NULL};
 
 static const struct stp_option plot_table[] = {
-    {"out", 'o', "DIR", stp_option_text, AT(out), .path = STP_PATH_FOLDER,
-     .help = "Folder of the plots, made if need be (default: the working "
-             "directory)"},
+    {"out", 'o', "DIR", stp_option_text, AT(out), .path = STP_PATH_FOLDER},
     {"format", 0, "FORMAT", stp_option_word, AT(format), .words = formats,
-     .value = "png", .help = "png, svg or both"},
-    {"title", 0, "TEXT", stp_option_text, AT(title),
-     .help = "Text that every title begins with"},
+     .value = "png"},
+    {"title", 0, "TEXT", stp_option_text, .at = AT(title)},
     {"curves", 0, "N", stp_option_count, AT(n_curves), .min = 1,
-     .max = STP_PLOT_MAX_CURVES,
-     .help = "Curves of a plot, 1 to 32 at most: AUTO, then those that are the "
-             "fastest at most sizes (default 8)"},
-    {"collective", 0, "NAME", stp_option_coll, AT(coll), .absent = -1,
-     .help = "Collective of nccl-tests' text before version 2.17, which does "
-             "not name it"},
+     .max = STP_PLOT_MAX_CURVES},
+    {"collective", 0, "NAME", stp_option_coll, AT(coll), .absent = -1},
     {"ranks", 0, "N", stp_option_count, AT(n_ranks), .min = 2,
-     .max = UINT32_MAX,
-     .help = "Ranks of nccl-tests' text whose list of them is cut"},
-    {"json", 0, NULL, stp_option_flag, AT(json),
-     .help = "Of training: print what was drawn, what was not and the runs as "
-             "JSON"},
+     .max = UINT32_MAX},
+    {"json", 0, NULL, stp_option_flag, .at = AT(json)},
     {0},
 };
 
@@ -68,19 +58,6 @@ static const struct stp_command_line plot_line = {
     .reads = true,
     .none = "no measurements, expected files of `steptune sweep`, of "
             "nccl-tests or of `steptune train`",
-    .doc =
-        "Plots measurements of `steptune sweep` (CSV or JSON) or the text of "
-        "nccl-tests: bus bandwidth and latency against size, for every "
-        "collective. Several files, machines, backends or numbers of processes "
-        "are also compared with each other: in tables, in one CSV "
-        "(combined_benchmark.csv), in sentences and, of all-reduce, in plots. "
-        "Of the results of "
-        "`steptune train` or of the PyTorch notebook that it follows, of one "
-        "model of GPU: precisions, scaling, accumulation, exposed "
-        "communication, loss, modes and throughput, as far as there are runs "
-        "to compare; of several models of GPU: their epoch times; and a "
-        "table.\v"
-        "gnuplot draws them; STEPTUNE_GNUPLOT names another.",
 };
 
 /* ---- writing ---- */

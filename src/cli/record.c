@@ -59,23 +59,15 @@ struct record_options {
 #define AT(member) offsetof(struct record_options, member)
 
 static const struct stp_option record_table[] = {
-    {"output", 'o', "DIR", stp_option_text, AT(output), .path = STP_PATH_FOLDER,
-     .help = "Folder in which the folder NAME is made (default "
-             "fixtures/machines if there is one, else here)"},
+    {"output", 'o', "DIR", stp_option_text, AT(output),
+     .path = STP_PATH_FOLDER},
     {"channels", 0, "LIST", stp_option_text, AT(channels),
-     .value = "1,2,4,8,16,24,32", .needs.without = {"from-log"},
-     .help = "Channel counts of the sweep"},
-    {"from-log", 0, "FILE", stp_option_text, AT(log), .path = STP_PATH_READ,
-     .help = "Make the machine of what NCCL logged of a job there with "
-             "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH,TUNING: its "
-             "search graphs, without times"},
-    {"gpu", 0, "NAME", stp_option_text, AT(gpu), .needs.with = "from-log",
-     .help = "The GPU's name, where the log does not tell it"},
+     .value = "1,2,4,8,16,24,32", .needs.without = {"from-log"}},
+    {"from-log", 0, "FILE", stp_option_text, AT(log), .path = STP_PATH_READ},
+    {"gpu", 0, "NAME", stp_option_text, AT(gpu), .needs.with = "from-log"},
     {"no-overlap", 0, NULL, stp_option_flag, AT(no_overlap),
-     .needs.without = {"from-log"}, .help = "Leave out training iterations"},
-    {"force", 0, NULL, stp_option_flag, AT(force),
-     .help = "Replace NAME if it exists; files in it that record does not "
-             "write are kept"},
+     .needs.without = {"from-log"}},
+    {"force", 0, NULL, stp_option_flag, .at = AT(force)},
     {0},
 };
 
@@ -119,9 +111,6 @@ static const struct stp_command_line record_line = {
     .arguments = AT(arguments),
     .none = "no name, expected what the machine is to be called",
     .check = record_check_options,
-    .doc = "Records the machine it runs on as a folder: NCCL's search graphs, "
-           "cost tables and choices, times, and how compute and collectives "
-           "slow each other down.  Then `--on NAME` is that machine.",
 };
 
 /* In each process; only the first has a folder. */

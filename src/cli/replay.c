@@ -39,51 +39,26 @@ static const char *const layouts[] = {[MOCK_ONE_THREAD] = "one-thread",
 
 static const struct stp_option replay_table[] = {
     {"trace", 0, "FILE", stp_option_text, AT(trace),
-     .needs.without = {"contract"},
-     .help = "Collectives to replay: a CSV file of ours, or what others record "
-             "(TRACES in steptune-iterate(1)), also compressed by gzip"},
+     .needs.without = {"contract"}},
     {"plugin", 0, "SO", stp_option_text, AT(plugin),
-     .needs.without = {"contract"},
-     .help =
-         "Tuner plugin of any vendor, as NCCL_TUNER_PLUGIN (default: ours)"},
-    {"policy", 0, "FILE", stp_option_text, AT(policy), .path = STP_PATH_READ,
-     .help = "Policy for the plugin, as NCCL_TUNER_CONFIG_FILE (default: the "
-             "one that the trace names, else as the environment says, with "
-             "NCCL_WORKLOAD_OVERLAP=1 the policy for overlap)"},
-    {"nccl", 0, "VERSION", stp_option_text, AT(nccl),
-     .help = "NCCL to play, 2.21 to 2.32 (default: the version that the trace "
-             "names, else the machine's)"},
+     .needs.without = {"contract"}},
+    {"policy", 0, "FILE", stp_option_text, AT(policy), .path = STP_PATH_READ},
+    {"nccl", 0, "VERSION", stp_option_text, .at = AT(nccl)},
     {"seeds", 0, "K", stp_option_count, AT(n_seeds), .min = 1, .max = 1e8,
-     .value = "10",
-     .help = "Random schedules of the ranks, each on new communicators"},
+     .value = "10"},
     {"ranks", 0, "N", stp_option_count, AT(n_ranks), .min = 1,
-     .max = MOCK_MAX_RANKS,
-     .help = "Ranks of the job and of its largest communicators (default: the "
-             "number in the trace, else the machine's). Another number than "
-             "the machine's is modelled"},
+     .max = MOCK_MAX_RANKS},
     {"layout", 0, "WORD", stp_option_word, AT(layout), .words = layouts,
-     .value = "one-thread", .needs.without = {"contract"},
-     .help = "Where the ranks live: one-thread, threads or processes"},
+     .value = "one-thread", .needs.without = {"contract"}},
     {"jobs", 0, "N", stp_option_count, AT(n_jobs), .min = 1, .max = 256,
-     .needs.without = {"contract"},
-     .help = "Processes that share the schedules (default: one per CPU)"},
-    {"contract", 0, "SO", stp_option_text, AT(contract),
-     .help = "Instead of a trace: put this tuner plugin through all that NCCL "
-             "may do to it, and print a verdict per line (with --on, --ranks, "
-             "--nccl, --policy, --seeds)"},
+     .needs.without = {"contract"}},
+    {"contract", 0, "SO", stp_option_text, .at = AT(contract)},
     {"seed", 0, "N", stp_option_count, AT(seed), .min = 1, .max = UINT32_MAX,
-     .needs.with = "contract",
-     .help = "Seed of the random sizes of --contract (default: another each "
-             "time, which is printed)"},
-    {"over", 0, "SO", stp_option_text, AT(over), .needs.with = "contract",
-     .help = "Tuner of others that our plugin of --contract asks first: where "
-             "no rule applies, NCCL must see that one's answers"},
-    {"check", 0, "NAME", stp_option_text, AT(check), .needs.with = "contract",
-     .help = "Only this check of --contract, such as \"ranks agree\""},
+     .needs.with = "contract"},
+    {"over", 0, "SO", stp_option_text, AT(over), .needs.with = "contract"},
+    {"check", 0, "NAME", stp_option_text, AT(check), .needs.with = "contract"},
     {"time-limit", 0, "SECONDS", stp_option_count, AT(time_limit_s), .min = 1,
-     .max = 86400, .value = "30", .needs.with = "contract",
-     .help = "Time limit of each check of --contract, which gives each call "
-             "0.75 s"},
+     .max = 86400, .value = "30", .needs.with = "contract"},
     {0},
 };
 
@@ -102,19 +77,6 @@ static const struct stp_command_line replay_line = {
                                                  .at = AT(machine)},
                                                 {0}},
     .check = replay_check_options,
-    .doc =
-        "Plays a trace of collectives through a tuner plugin in mock NCCL, on "
-        "all ranks of a machine and in random schedules. Exit status 1 if "
-        "ranks disagree, a collective fails, or a row does not come out as "
-        "the trace expects. With --contract, which needs no trace: if a check "
-        "fails."
-        "\vA trace is a CSV file with a header line. Its columns are "
-        "collective and bytes and, where they matter, group, regBuff, expect, "
-        "comm, nRanks, create (init, split COMM, shrink COMM), ranks (of each "
-        "color of a split, as 0+2/1+3), capture (launches of a CUDA graph), "
-        "type, op and numPipeOps. Rows of compute (collective compute) and the "
-        "columns m, n, k, us, stream, wait and step are for steptune "
-        "iterate.",
 };
 
 /* ---- --trace ---- */

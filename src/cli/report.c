@@ -23,14 +23,10 @@ struct report_options {
 
 static const struct stp_option report_table[] = {
     {"output", 'o', "FILE", stp_option_text, AT(output), .value = "report.html",
-     .path = STP_PATH_WRITE, .help = "File of the page"},
-    {"title", 0, "TEXT", stp_option_text, AT(title),
-     .help = "Title of the page"},
-    {"on", 0, "MACHINE", stp_option_text, AT(machine.on),
-     .help = "Recorded machine with which measurements of AUTO alone are "
-             "compared, or none (default: one of the same GPUs)"},
-    {"json", 0, NULL, stp_option_flag, AT(machine.json),
-     .help = "Print the figures of the summary as JSON"},
+     .path = STP_PATH_WRITE},
+    {"title", 0, "TEXT", stp_option_text, .at = AT(title)},
+    {"on", 0, "MACHINE", stp_option_text, .at = AT(machine.on)},
+    {"json", 0, NULL, stp_option_flag, .at = AT(machine.json)},
     {0},
 };
 
@@ -41,19 +37,6 @@ static const struct stp_command_line report_line = {
     .reads = true,
     .none = "nothing to report, expected a policy, measurements or a folder of "
             "them",
-    .doc =
-        "Makes one HTML page that says how much a policy gains: summary, "
-        "rules, plots, every size, and how it was measured. PATH is a policy, "
-        "beside which STEM.sweep.csv, STEM.verify.csv, STEM.graph.csv, "
-        "STEM.iterations.csv, POLICY.overlap, POLICY.memory, POLICY.stage and "
-        "STEM.overlap-verify.csv are found; "
-        "a folder of `steptune tune` or `steptune iterate`; or files of "
-        "measurements. Of measurements of AUTO alone it says which sizes fall "
-        "out of line: with their neighbours, a second such file, or else a "
-        "recorded machine.\v"
-        "Files of another run or of another policy are left out, or refused "
-        "if they were named, and a sentence says so.  The page needs no "
-        "network, and the same files give the same page.",
 };
 
 /* Finds the recorded machine of the same GPU, ranks and nodes: "" if there is

@@ -49,38 +49,22 @@ static const char *const strategies[] = {"halving", "epsilon", NULL};
 static const char *const objectives[] = {"auto", "gpu", "file", NULL};
 
 static const struct stp_option run_table[] = {
-    {"policy", 0, "FILE", stp_option_text, AT(policy), .path = STP_PATH_READ,
-     .help = "Policy of the job (default: NCCL_TUNER_CONFIG_FILE, else "
-             "steptune.conf)"},
-    {"online", 0, NULL, stp_option_flag, AT(online),
-     .help = "Learn while the job runs, from the policy if there is one, and "
-             "say what was learned"},
+    {"policy", 0, "FILE", stp_option_text, AT(policy), .path = STP_PATH_READ},
+    {"online", 0, NULL, stp_option_flag, .at = AT(online)},
     {"strategy", 0, "NAME", stp_option_text, AT(run.strategy),
-     .words = strategies, .needs.with = "online",
-     .help = "Strategy of learning: halving (default) or epsilon"},
+     .words = strategies, .needs.with = "online"},
     {"objective", 0, "NAME", stp_option_text, AT(run.objective),
-     .words = objectives, .needs.with = "online",
-     .help = "Times to learn from: auto (default), gpu or file"},
+     .words = objectives, .needs.with = "online"},
     {"record-trace", 0, "FILE", stp_option_text, AT(trace),
-     .path = STP_PATH_WRITE,
-     .help = "Record every collective of the job with its times on the GPU, "
-             "with or without a policy: a trace for replay"},
+     .path = STP_PATH_WRITE},
     {"stage", 0, "FILE", stp_option_text, AT(stage), .bare = "",
-     .path = STP_PATH_READ,
-     .help = "Stage collectives by a stage policy, and say how many were "
-             "(default: STEPTUNE_STAGE_FILE, else steptune.conf.stage)"},
+     .path = STP_PATH_READ},
     {"nccl", 0, "FILE", stp_option_text, AT(nccl), .path = STP_PATH_READ,
-     .needs.with = "stage",
-     .help = "The libnccl.so.2 of a job that opens it by name, as vLLM and JAX "
-             "do"},
-    {"metrics", 0, "FILE", stp_option_text, AT(metrics), .path = STP_PATH_WRITE,
-     .help = "Count decisions and staged collectives in a file .prom that "
-             "node_exporter reads, each 15 s while the job runs (METRICS in "
-             "steptune-plugins(7))"},
-    {"quiet", 'q', NULL, stp_option_flag, AT(quiet),
-     .help = "Print no report of the decisions"},
-    {"json", 0, NULL, stp_option_flag, AT(json), .needs.without = {"quiet"},
-     .help = "Print the report as JSON"},
+     .needs.with = "stage"},
+    {"metrics", 0, "FILE", stp_option_text, AT(metrics),
+     .path = STP_PATH_WRITE},
+    {"quiet", 'q', NULL, stp_option_flag, .at = AT(quiet)},
+    {"json", 0, NULL, stp_option_flag, AT(json), .needs.without = {"quiet"}},
     {0},
 };
 
@@ -90,25 +74,6 @@ static const struct stp_command_line run_line = {
     .arguments = AT(command),
     .none = "no command, expected one such as `-- torchrun train.py`",
     .is_in_order = true,
-    .doc = "Runs a job with the tuner plugin and a policy, and says afterwards "
-           "on standard error what was decided, on this host. Calls are "
-           "NCCL's questions to the plugin: one for collectives that it puts "
-           "together, and none for the replays of a CUDA graph. Signals and "
-           "the exit status pass through. With --stage a library stands in "
-           "front of NCCL as well, which copies collectives through registered "
-           "memory where its rules say that this is faster.\vWith --online the "
-           "plugin that "
-           "learns takes the place of the one that applies a policy, and is "
-           "NCCL's profiler, too. It begins with the policy, or with NCCL's "
-           "own choice, and writes what it learned to steptune.learned.conf "
-           "here (STEPTUNE_LEARNED names another file): a policy for jobs "
-           "without --online. Everything it did goes to the file that "
-           "STEPTUNE_JOURNAL names, as CSV.\n\n"
-           "With --record-trace the learning plugin is NCCL's profiler (NCCL "
-           "2.27 and later), whatever tunes, and every collective of rank 0 of "
-           "each communicator is appended to the file, at the cost of NCCL's "
-           "profiler; steptune-plugins(7) has STEPTUNE_TRACE_CALLS, the most "
-           "that are recorded.",
 };
 
 /* ---- variables of the job ---- */

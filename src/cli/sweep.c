@@ -86,46 +86,24 @@ static const char *sweep_find_unchecked(const struct stp_given *given)
 }
 
 static const struct stp_option sweep_table[] = {
-    {"arms", 0, "LIST", stp_option_text, AT(arms),
-     .help = "Arms to compare with AUTO: "
-             "ALGORITHM/PROTOCOL/CHANNELS/chunk=BYTES or a part of it, all, "
-             "auto; of what no tuner chooses MEMORY/ctas=MIN-MAX/cga=SIZE or "
-             "a part of it, MEMORY being reg, sym, ce or stage, and memory for "
-             "these and sym and stage with ctas=16-64 and 32-64 (default all; "
-             "auto where nothing can be forced)"},
+    {"arms", 0, "LIST", stp_option_text, .at = AT(arms)},
     {"channels", 0, "LIST", stp_option_text, AT(channels),
-     .needs.find_idle = stp_find_idle_channels,
-     .help = "Also every such arm with each of these channel counts"},
+     .needs.find_idle = stp_find_idle_channels},
     {"bytes", 0, "LIST", stp_option_size, AT(measure.bytes),
      .alias = "sizes-bytes", .expected = "sizes such as 1M,10M",
      .n = AT(measure.n_bytes), .size = sizeof(uint64_t),
-     .most = STP_MAX_SETTING_SIZES,
-     .help = "Messages of these sizes, such as 1M,10M, instead of -b, -e, -f "
-             "and -i"},
-    {"op", 'o', "OP", sweep_read_o, 0, .value = "sum",
-     .help = "Reduction: sum, prod, min, max, avg or all of them; as -o, "
-             "anything else is the file of --output"},
+     .most = STP_MAX_SETTING_SIZES},
+    {"op", 'o', "OP", sweep_read_o, 0, .value = "sum"},
     {"root", 'r', "RANK", stp_option_count, AT(measure.root), .value = "0",
-     .needs.find_idle = sweep_find_rootless,
-     .help = "Root of broadcasts and reduces"},
+     .needs.find_idle = sweep_find_rootless},
     {"check", 'c', "N", stp_option_count, AT(check), .value = "1",
-     .needs.find_idle = sweep_find_unchecked,
-     .help =
-         "Check every element of the results of N iterations of each arm at "
-         "each size, and none with 0; a recorded machine has no elements"},
+     .needs.find_idle = sweep_find_unchecked},
     {"place", 0, "out|in|both", stp_option_word, AT(arm_places),
      .words = places, .min = STP_OUT_OF_PLACE, .value = "out",
-     .needs.recorded = "whose times are of results out of place",
-     .help = "Where the arms' results go; AUTO is measured in both "
-             "places on a real machine"},
-    {"output", 0, "FILE", stp_option_text, AT(output), .path = STP_PATH_WRITE,
-     .help = "Save every measurement, as the sweep goes on: JSON if FILE ends "
-             "in .json, else CSV"},
+     .needs.recorded = "whose times are of results out of place"},
+    {"output", 0, "FILE", stp_option_text, AT(output), .path = STP_PATH_WRITE},
     {"format", 0, "FORMAT", stp_option_word, AT(format), .words = formats,
-     .min = FORMAT_NCCL,
-     .help = "Format of the output: nccl, as all_reduce_perf prints it, table, "
-             "of every arm, csv or json (default nccl, then the best arm of "
-             "each size; recorded machines: the best arm alone)"},
+     .min = FORMAT_NCCL},
     {0},
 };
 
@@ -161,8 +139,6 @@ static const struct stp_command_line sweep_line = {
             {stp_run_table, AT(run), .heading = STP_RUN_HEADING},
             {0}},
     .check = sweep_check_options,
-    .doc = "Times collectives: every size with every arm, in interleaved "
-           "rounds.",
 };
 
 /* ---- one pass ---- */

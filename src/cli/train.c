@@ -50,33 +50,22 @@ static const char *train_read_model(const struct stp_option *option,
 
 static const struct stp_option train_matrix_table[] = {
     {"sizes", 0, "LIST", train_read_model, AT(matrix.models), .alias = "size",
-     LIST(matrix.models, matrix.n_models),
-     .help = "Models: tiny, base (64 M parameters), large (250 M), xlarge (726 "
-             "M) (default: base; on CPUs tiny)"},
+     LIST(matrix.models, matrix.n_models)},
     {"gpus", 0, "LIST", stp_option_count, AT(matrix.gpus), .alias = "procs",
-     LIST(matrix.gpus, matrix.n_gpus), .min = 1, .max = STP_MAX_PROCESSES,
-     .help = "Ranks; on GPUs threads (default 1), on CPUs processes (default "
-             "2), or those that mpirun, srun or torchrun started; on a "
-             "recorded machine default all it has"},
+     LIST(matrix.gpus, matrix.n_gpus), .min = 1, .max = STP_MAX_PROCESSES},
     {"modes", 0, "LIST", stp_option_word, AT(matrix.modes), .alias = "mode",
      LIST(matrix.modes, matrix.n_modes), .from_name = stp_train_mode_from_name,
      .max = STP_TRAIN_N_MODES - 1, .has_all = true, .value = "bucketed",
      .expected = "all, or some of single, naive, interleaved, bucketed and "
-                 "sharded",
-     .help = "Modes of gradient communication: all, or some of single, naive, "
-             "interleaved, bucketed, sharded; one rank is single"},
+                 "sharded"},
     {"precision", 0, "LIST", stp_option_word, AT(matrix.precisions),
      LIST(matrix.precisions, matrix.n_precisions),
      .from_name = stp_precision_from_name, .value = "fp32",
-     .expected = "fp32, tf32, bf16, fp16 or fp64",
-     .help = "fp32, tf32, bf16, fp16 (with dynamic loss scaling), fp64"},
+     .expected = "fp32, tf32, bf16, fp16 or fp64"},
     {"ga", 0, "LIST", stp_option_count, AT(matrix.accumulate),
-     LIST(matrix.accumulate, matrix.n_accumulate), .min = 1, .value = "1",
-     .help = "Micro-batches of a step, whose gradients are added up; only the "
-             "last communicates"},
+     LIST(matrix.accumulate, matrix.n_accumulate), .min = 1, .value = "1"},
     {"repeat", 0, "N", stp_option_count, AT(matrix.n_repeats), .min = 1,
-     .value = "1",
-     .help = "Repetitions of all combinations of a count of ranks, in turn"},
+     .value = "1"},
     {0},
 };
 
@@ -94,57 +83,35 @@ static const char *train_find_unbucketed(const struct stp_given *given)
 }
 
 static const struct stp_option train_table[] = {
-    {"on", 0, "MACHINE", stp_option_text, AT(machine.on),
-     .help = "Machine to train on: cuda, cpu, or a recorded machine by its "
-             "name or folder, which takes the time in virtual time and "
-             "computes nothing (default: cuda)"},
+    {"on", 0, "MACHINE", stp_option_text, .at = AT(machine.on)},
     {"backend", 0, "NAME", stp_option_backend, AT(run.backend),
-     .words = backends, .help = "Transport on CPUs: gloo"},
-    {"half-gradients", 0, NULL, stp_option_flag, AT(matrix.base.half_gradients),
-     .help = "Keep and send gradients in the 16 bits of bf16 or fp16, not in "
-             "fp32"},
-    {"micro-batch", 0, "N", stp_option_count, AT(matrix.micro_batch), .min = 1,
-     .help = "Samples of a micro-batch, of all ranks (default 4096): a step "
-             "with --ga 4 has four times as many, and an epoch a quarter of "
-             "the all-reduces"},
-    {"batch", 0, "N", stp_option_count, AT(matrix.base.batch), .min = 1,
-     .help = "Samples of a step, of all ranks and micro-batches, instead of "
-             "--micro-batch: with --ga 4 an epoch has as many all-reduces as "
-             "with 1"},
+     .words = backends},
+    {"half-gradients", 0, NULL, stp_option_flag,
+     .at = AT(matrix.base.half_gradients)},
+    {"micro-batch", 0, "N", stp_option_count, AT(matrix.micro_batch), .min = 1},
+    {"batch", 0, "N", stp_option_count, AT(matrix.base.batch), .min = 1},
     {"samples", 0, "N", stp_option_count, AT(matrix.base.n_samples), .min = 1,
-     .value = "65536", .help = "Samples of an epoch"},
+     .value = "65536"},
     {"epochs", 0, "N", stp_option_count, AT(matrix.base.n_epochs), .min = 1,
-     .value = "5", .help = "Epochs"},
-    {"warmup", 0, "N", stp_option_count, AT(matrix.base.warmup), .value = "3",
-     .help = "Steps before the first, untimed and without an update"},
+     .value = "5"},
+    {"warmup", 0, "N", stp_option_count, AT(matrix.base.warmup), .value = "3"},
     {"lr", 0, "RATE", stp_option_double, AT(matrix.base.rate), .above = true,
-     .value = "0.01", .needs.recorded = "which computes nothing",
-     .help = "Learning rate"},
+     .value = "0.01", .needs.recorded = "which computes nothing"},
     {"bucket-mb", 0, "MB", stp_option_double, AT(bucket_mib), .above = true,
      .max = 1e6, .expected = "a number above 0, at most 1000000", .value = "25",
-     .needs.find_idle = train_find_unbucketed,
-     .help = "Gradients of a bucket in MiB; the first is of 1 at most"},
+     .needs.find_idle = train_find_unbucketed},
     {"seed", 0, "N", stp_option_number, AT(matrix.base.seed),
      .max = 0x1p53 /* whole numbers above are not exact in JSON */,
-     .value = "42", .help = "Seed of data and weights"},
+     .value = "42"},
     {0},
 };
 
 static const struct stp_option train_results_table[] = {
     {"output", 'o', "FOLDER", stp_option_text, AT(output),
-     .path = STP_PATH_FOLDER,
-     .help = "Write benchmark_results_GPU.json into this folder, after each "
-             "combination, and benchmark_results.json for the PyTorch "
-             "notebook; combinations that are in it are not trained again"},
-    {"fresh", 0, NULL, stp_option_flag, AT(fresh), .needs.with = "output",
-     .help = "Discard the results in that folder"},
-    {"profile", 0, NULL, stp_option_flag, AT(matrix.base.trace),
-     .help = "Trace some steps after the last: write trace_rankN.json, for "
-             "Perfetto, beside the results (default: here; of several "
-             "combinations, a folder each), and print how much communication "
-             "is hidden"},
-    {"json", 0, NULL, stp_option_flag, AT(machine.json),
-     .help = "Print JSON instead of a table"},
+     .path = STP_PATH_FOLDER},
+    {"fresh", 0, NULL, stp_option_flag, AT(fresh), .needs.with = "output"},
+    {"profile", 0, NULL, stp_option_flag, .at = AT(matrix.base.trace)},
+    {"json", 0, NULL, stp_option_flag, .at = AT(machine.json)},
     {0},
 };
 
@@ -167,8 +134,6 @@ static const struct stp_command_line train_line = {
             {train_results_table, .heading = "Results"},
             {0}},
     .check = train_check_options,
-    .doc = "Trains multilayer perceptrons on synthetic data, data-parallel, "
-           "and prints how much time communication takes.",
 };
 
 /* Defaults that depend on other options. */

@@ -29,14 +29,9 @@ enum { WARMUP = 3 };
 #define AT(member) offsetof(struct verify_options, member)
 
 static const struct stp_option verify_table[] = {
-    {"iterate", 0, NULL, stp_option_flag, AT(iterates),
-     .help = "Compare training iterations instead of collectives alone "
-             "(default: all modes, 1M to 64M, ratios 0.5, 1 and 2)"},
-    {"table", 0, NULL, stp_option_flag, AT(table),
-     .help = "Print a row for each size, also where nothing changes"},
-    {"proof", 0, NULL, stp_option_flag, AT(proof),
-     .help = "Write the verdicts and measurements beside the policy, as "
-             "POLICY.verified.txt and .csv"},
+    {"iterate", 0, NULL, stp_option_flag, .at = AT(iterates)},
+    {"table", 0, NULL, stp_option_flag, .at = AT(table)},
+    {"proof", 0, NULL, stp_option_flag, .at = AT(proof)},
     {0},
 };
 
@@ -65,17 +60,6 @@ static const struct stp_command_line verify_line = {
     .one = "policy",
     .reads = true,
     .check = verify_check_options,
-    .doc = "Compares a policy (default: the one that the plugin takes in this "
-           "environment), loaded by the tuner plugin, with AUTO, NCCL's own "
-           "choice or that with the jobs' tuner: in interleaved rounds, at "
-           "every size known or asked for, halfway between those, and at both "
-           "sides of every range end; with --iterate by the time of training "
-           "iterations. A policy whose name ends with .memory or .stage says "
-           "what to register or to stage, and is compared with plain buffers: "
-           "by its rules for CUDA graphs with -G, else by those for launched "
-           "collectives. Exit status 1 if it is slower anywhere beyond noise "
-           "(where times come from NCCL's cost model in one round: slower by "
-           "the model), or if none of its rules decides anything there.",
 };
 
 /* A policy on a device. */

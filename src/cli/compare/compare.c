@@ -35,33 +35,20 @@ static const char *option_env(const struct stp_option *option, const char *text,
 }
 
 static const struct stp_option compare_table[] = {
-    {"policy", 0, "LIST", stp_option_text, AT(policies),
-     .help = "Policies, applied by the tuner plugin; none: NCCL's own choice"},
-    {"plugin", 0, "LIST", stp_option_text, AT(plugins),
-     .help = "Tuner plugins, as NCCL_TUNER_PLUGIN names them; none: no tuner"},
-    {"nccl", 0, "LIST", stp_option_text, AT(nccls),
-     .help = "Files libnccl.so.2, or their folders; own: the job's own"},
-    {"stage", 0, "LIST", stp_option_text, AT(stages),
-     .help = "Stage policies, by which collectives are staged; none: nothing "
-             "is"},
-    {"env", 0, "NAME=LIST", option_env, AT(envs),
-     .help = "Values of a variable; unset: it is not set. May be repeated"},
+    {"policy", 0, "LIST", stp_option_text, .at = AT(policies)},
+    {"plugin", 0, "LIST", stp_option_text, .at = AT(plugins)},
+    {"nccl", 0, "LIST", stp_option_text, .at = AT(nccls)},
+    {"stage", 0, "LIST", stp_option_text, .at = AT(stages)},
+    {"env", 0, "NAME=LIST", option_env, .at = AT(envs)},
     {"rounds", 'n', "N", stp_option_count, AT(rounds), .value = "4", .min = 1,
-     .max = 1000, .help = "Rounds, in which every arm runs twice"},
-    {"for", 0, "TIME", stp_option_duration, AT(limit_s),
-     .help = "End each run after a time such as 90s or 15m"},
-    {"step-time", 0, "REGEX", stp_option_text, AT(step_time),
-     .help = "Take times of steps from what the job prints: the first group of "
-             "an extended regular expression (default: GPU time by NCCL's "
-             "profiler)"},
-    {"loss", 0, "REGEX", stp_option_text, AT(loss), .value = DEFAULT_LOSS,
-     .help = "Compare the last losses that the job prints"},
+     .max = 1000},
+    {"for", 0, "TIME", stp_option_duration, .at = AT(limit_s)},
+    {"step-time", 0, "REGEX", stp_option_text, .at = AT(step_time)},
+    {"loss", 0, "REGEX", stp_option_text, AT(loss), .value = DEFAULT_LOSS},
     {"output", 'o', "FOLDER", stp_option_text, AT(output),
-     .path = STP_PATH_FOLDER,
-     .help = "Keep the output of each run, and runs.csv"},
-    {"resume", 0, NULL, stp_option_flag, AT(resume), .needs.with = "output",
-     .help = "Add rounds to those in the folder"},
-    {"json", 0, NULL, stp_option_flag, AT(json), .help = "Print JSON"},
+     .path = STP_PATH_FOLDER},
+    {"resume", 0, NULL, stp_option_flag, AT(resume), .needs.with = "output"},
+    {"json", 0, NULL, stp_option_flag, .at = AT(json)},
     {0},
 };
 
@@ -97,23 +84,6 @@ static const struct stp_command_line compare_line = {
     .arguments = AT(command),
     .none = "no command, expected one such as `-- torchrun train.py`",
     .is_in_order = true,
-    .doc =
-        "Runs a job several times, under arms that cannot be switched within a "
-        "process, and says by how much each changes the time of a step: with a "
-        "policy and without (steptune.conf here, if no arm is given), staged "
-        "collectives, other "
-        "tuner plugins, versions of NCCL, and environment variables. Only the "
-        "environment of the job changes, so that torchrun, mpirun and srun "
-        "start it as they always do.\vThe first value of a list is the "
-        "baseline, and each other value is an arm that differs in it alone; a "
-        "list of one value is compared with none, own or unset. Runs alternate "
-        "as ABBA, then BAAB, so that drift hits all arms alike; a round gives "
-        "a ratio, and the rounds a 95 percent interval.\n\nA step is the "
-        "sequence of collectives that the job repeats, and its time is GPU "
-        "time, from begin to begin: the profiler of the learning plugin "
-        "records it (NCCL 2.27 and later) under all arms alike, at the cost of "
-        "NCCL's profiler. With --step-time nothing is recorded. Where neither "
-        "has steps, times of whole runs are compared, and that is said.",
     .check = compare_check,
 };
 

@@ -22,27 +22,15 @@ struct doctor_options {
 #define AT(member) offsetof(struct doctor_options, member)
 
 static const struct stp_option doctor_table[] = {
-    {"policy", 0, "FILE", stp_option_text, AT(policy),
-     .help = "Policy to examine (default: the one in "
-             "NCCL_TUNER_CONFIG_FILE)"},
+    {"policy", 0, "FILE", stp_option_text, .at = AT(policy)},
     {"backend", 0, "NAME", stp_option_backend, AT(backend),
-     .words = stp_backends,
-     .help = "Try this transport alone: two ranks reduce and check a few "
-             "messages; nccl on GPUs, gloo on CPUs"},
-    {"measurements", 0, "FILE", stp_option_text, AT(measurements),
-     .help = "Measurements of `steptune sweep` by which to say what costs that "
-             "a fast path is switched off (default: those of `steptune tune` "
-             "beside the policy)"},
+     .words = stp_backends},
+    {"measurements", 0, "FILE", stp_option_text, .at = AT(measurements)},
     {"log", 0, "FILE", stp_option_text, AT(log), .path = STP_PATH_READ,
-     .needs.without = {"policy", "backend"},
-     .help = "Examine a job by what NCCL logged of it with NCCL_DEBUG=INFO, "
-             "instead of what is here"},
+     .needs.without = {"policy", "backend"}},
     {"headers", 0, "FOLDER", stp_option_text, AT(headers),
-     .needs.without = {"policy", "backend"},
-     .help = "Write the tuner and profiler interfaces that the NCCL found here "
-             "takes, as text and as headers to compile a plugin against"},
-    {"json", 0, NULL, stp_option_flag, AT(json),
-     .help = "Print JSON instead of text"},
+     .needs.without = {"policy", "backend"}},
+    {"json", 0, NULL, stp_option_flag, .at = AT(json)},
     {0},
 };
 
@@ -51,12 +39,6 @@ static const struct stp_command_line doctor_line = {
     .args_doc = "[PROGRAM]",
     .arguments = AT(program),
     .one = "program",
-    .doc = "Says what is here and what would happen to a job: which GPUs, "
-           "which NCCL it finds, which plugin that loads, which policy the "
-           "plugin reads, which settings override it, and which switch fast "
-           "paths of NCCL off. With a program it says how that comes to its "
-           "NCCL, and so how its collectives can be staged. Exit status 1 if "
-           "there is a problem.",
 };
 
 /* Tells how this program came here, by where it lies and what lies beside it.

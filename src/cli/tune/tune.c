@@ -46,49 +46,24 @@ static const char *tune_find_machine(const struct stp_given *given)
 
 static const struct stp_option tune_table[] = {
     {"output", 'o', "FILE", stp_option_text, AT(output),
-     .value = "steptune.conf", .path = STP_PATH_WRITE_BESIDE,
-     .help = "File of the policy; FILE.overlap, report and measurements go "
-             "beside it.  A policy that is there is kept as FILE.~1~, FILE.~2~ "
-             "and so on"},
+     .value = "steptune.conf", .path = STP_PATH_WRITE_BESIDE},
     {"ranks", 0, "LIST", stp_option_count, AT(plan.ranks), .min = 2,
      .max = STP_MAX_PROCESSES, .n = AT(plan.n_passes), .size = sizeof(unsigned),
      .most = STP_MAX_PASSES, .is_ascending = true,
-     .expected = "at most 16 ascending numbers from 2, such as 2,4,8",
-     .help = "Communicators of so many ranks, such as 2,4,8 for groups of "
-             "tensor parallelism: the first GPUs, or recorded machines of the "
-             "same name with that number at its end (default: all ranks)"},
+     .expected = "at most 16 ascending numbers from 2, such as 2,4,8"},
     {"resolution", 0, "F", stp_option_double, AT(plan.resolution), .min = 1.05,
-     .expected = "a factor from 1.05", .value = "1.4",
-     .help = "Where decisions change, measure sizes until they are within this "
-             "factor of each other"},
-    {"no-iterate", 0, NULL, stp_option_flag, AT(plan.no_iterate),
-     .help = "Make no policy for collectives that overlap compute"},
-    {"table", 0, NULL, stp_option_flag, AT(table),
-     .help = "Print a row for each size that was verified, also where nothing "
-             "changes; the report beside the policy has them, too"},
-    {"fresh", 0, NULL, stp_option_flag, AT(plan.fresh),
-     .help = "Discard an interrupted run and start over"},
+     .expected = "a factor from 1.05", .value = "1.4"},
+    {"no-iterate", 0, NULL, stp_option_flag, .at = AT(plan.no_iterate)},
+    {"table", 0, NULL, stp_option_flag, .at = AT(table)},
+    {"fresh", 0, NULL, stp_option_flag, .at = AT(plan.fresh)},
     {0},
 };
 
 static const struct stp_option job_table[] = {
-    {"for", 0, "TIME", stp_option_duration, AT(job.limit_s),
-     .help = "Stop the job after this time, such as 60s or 5m (default: it "
-             "runs to its end)"},
-    {"until", 0, "SHARE", stp_option_share, AT(job.until),
-     .help =
-         "Stop the job, too, once it is known that no other arms shorten it "
-         "by more than this, such as 1%"},
-    {"runs", 0, "N", stp_option_count, AT(job.runs), .min = 8, .max = 10000,
-     .help =
-         "Then run it up to N times more, to compare NCCL alone with the "
-         "policy and with what cannot change while a process runs: staged "
-         "collectives (by FILE.stage, if that is there), more CTAs, no "
-         "NVLS; with few runs only the first of these, and with --bits same "
-         "the policy alone, as the others may change the order of sums"},
-    {"resume", 0, NULL, stp_option_flag, AT(job.resume),
-     .help = "Add to what earlier runs of the job found out, which is beside "
-             "the policy"},
+    {"for", 0, "TIME", stp_option_duration, .at = AT(job.limit_s)},
+    {"until", 0, "SHARE", stp_option_share, .at = AT(job.until)},
+    {"runs", 0, "N", stp_option_count, AT(job.runs), .min = 8, .max = 10000},
+    {"resume", 0, NULL, stp_option_flag, .at = AT(job.resume)},
     {0},
 };
 
@@ -122,24 +97,6 @@ static const struct stp_command_line tune_line = {
     .arguments = AT(command),
     .is_in_order = true,
     .check = tune_check,
-    .doc = "Measures every arm on a coarse grid of sizes (by factors of 4) and "
-           "more sizes where decisions change, and training iterations with "
-           "the best; derives a policy for collectives alone and one for "
-           "those that overlap compute, loads them with the tuner plugin and "
-           "verifies them against NCCL's own choice, at the sizes measured and "
-           "between them. Under torchrun, mpirun or srun, one process a GPU, "
-           "it tunes over all of them. Started again after an interruption, it "
-           "resumes.\vWith a COMMAND the user's own job, unchanged, is the "
-           "benchmark: it runs once with the learning plugin, which lets all "
-           "arms of its messages take turns with NCCL's own choice in windows "
-           "of equal work, those that take the most time first, and then all "
-           "that won together. The policy is of this job, on this machine. "
-           "Put torchrun, mpirun or srun into the command. On several hosts, "
-           "start torchrun by it on each, with --node-rank, or start it by "
-           "srun or mpirun in each process, with -o in a folder that all "
-           "hosts share: arms are tried by a schedule, what that is expected "
-           "to cost is said before, and what is found in this run is used "
-           "from the next on.",
 };
 
 /* ---- the host of the run ---- */

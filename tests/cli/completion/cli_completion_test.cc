@@ -159,6 +159,34 @@ TEST_F(CliCompletion, OffersTheOptionsOfHelpAndNoOthers)
     }
 }
 
+// Each text of help.txt is of a command that there is and an option that it
+// has, or of several below [shared]; that none lacks steptune itself asserts.
+TEST_F(CliCompletion, HasNoHelpOfOptionsThatAreGone)
+{
+    const std::regex line(R"((?:\[([a-z]+)\]|(--[a-z0-9_-]+)  .+))");
+    std::map<std::string, std::set<std::string>> options;
+    for (const std::string &command : Commands()) {
+        options[command] = Options(command);
+        options["shared"].insert(options[command].begin(),
+                                 options[command].end());
+    }
+
+    std::ifstream help(STP_CLI_HELP);
+    std::string section;
+    size_t n = 0;
+    for (std::string text; std::getline(help, text);) {
+        std::smatch found;
+        if (!std::regex_match(text, found, line))
+            continue;
+        n++;
+        section = found[1].matched ? found[1].str() : section;
+        EXPECT_EQ(1u, options.count(section)) << section;
+        EXPECT_EQ(found[2].matched ? 1u : 0u, options[section].count(found[2]))
+            << section << text;
+    }
+    EXPECT_LT(150u, n);
+}
+
 // Stand-ins for what compinit loads print what it would receive.
 TEST_F(CliCompletion, TellsZshTheSame)
 {
