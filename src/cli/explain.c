@@ -139,7 +139,7 @@ static enum stp_status explain_read_versions(struct explain *e)
 }
 
 static struct stp_choice_case *explain_add_case(const struct explain *e,
-                                                struct stp_choices *c,
+                                                struct stp_choice_cases *c,
                                                 const char *label)
 {
     struct stp_choice_case *next = &c->cases[c->n];
@@ -152,7 +152,7 @@ static struct stp_choice_case *explain_add_case(const struct explain *e,
 /* Asks each version to compare, about 'one' size or up to it. */
 static enum stp_status explain_versions(const struct explain *e, int coll,
                                         uint64_t n_bytes, bool one,
-                                        struct stp_choices *c)
+                                        struct stp_choice_cases *c)
 {
     c->are_versions = true;
     c->has_all = e->o->nccl != NULL;
@@ -169,7 +169,7 @@ static enum stp_status explain_versions(const struct explain *e, int coll,
 /* Asks without the variables that are set, under all of them, and under each;
  * no case if none is played. */
 static enum stp_status explain_variables(const struct explain *e,
-                                         struct stp_choices *c)
+                                         struct stp_choice_cases *c)
 {
     struct mock_nccl_options played = {.version = NULL};
     const size_t n = stp_overrides_play(&e->options, e->nccl, &played);
@@ -265,7 +265,7 @@ static enum stp_status explain_why(struct explain *e)
 {
     struct stp_explain_options one = e->options;
     struct stp_why why;
-    struct stp_choices versions = {.n = 0};
+    struct stp_choice_cases versions = {.n = 0};
     struct stp_why_report report = {.why = &why,
                                     .machine = stp_machine_name(e->machine),
                                     .plugin = e->options.plugin,
@@ -348,7 +348,7 @@ static enum stp_status explain_other(struct explain *e,
 /* Lays what both decide over each other. */
 static enum stp_status explain_diff(struct explain *e)
 {
-    struct stp_choices both = {.n = 2, .key = "differences"};
+    struct stp_choice_cases both = {.n = 2, .key = "differences"};
     struct stp_explanation explained[2] = {{0}, {0}};
     struct stp_table t;
     enum stp_status status;
@@ -433,8 +433,8 @@ static void explain_print_unplayed(const struct explain *e)
 /* Prints NCCL's choices under the variables that are set and by version, where
  * these were asked, or adds them to a result in JSON. */
 static void explain_print_choices(const struct explain *e,
-                                  const struct stp_choices *set,
-                                  const struct stp_choices *versions,
+                                  const struct stp_choice_cases *set,
+                                  const struct stp_choice_cases *versions,
                                   struct stp_table *json)
 {
     if (set->n > 0)
@@ -455,7 +455,7 @@ static enum stp_status explain_all(struct explain *e)
     const bool is_text = !e->o->machine.json && !e->o->csv;
     const bool has_range = e->o->nccl != NULL && e->last >= 0;
     struct stp_explanation explanation = {.ranges = NULL};
-    struct stp_choices set = {.n = 0}, versions = {.n = 0};
+    struct stp_choice_cases set = {.n = 0}, versions = {.n = 0};
     struct stp_table all =
         e->o->csv ? stp_table_begin(STP_TABLE_CSV) : stp_table_result(!is_text);
     struct stp_table *t = is_text ? NULL : &all;

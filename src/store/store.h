@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum stp_query {
+enum stp_store_query {
     STP_VALIDATE,       /* STP_STORE_MAGIC; no reply */
     STP_SET,            /* key, value; no reply */
     STP_COMPARE_SET,    /* key, expected value, value; the value it has now */

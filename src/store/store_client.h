@@ -48,7 +48,7 @@ struct stp_store_ops {
 
     /* STP_SET gives a value, of STP_STORE_MAX_VALUE bytes at most, and
      * STP_APPEND adds to one, which is empty if there is none; atomic. */
-    bool (*put)(struct stp_client *client, enum stp_query query,
+    bool (*put)(struct stp_client *client, enum stp_store_query query,
                 const char *key, const void *value, size_t size);
     bool (*check)(struct stp_client *client, const char *key,
                   bool *is_there_ret);

@@ -371,7 +371,7 @@ static bool folder_change(struct stp_client *client, const char *name,
     return true;
 }
 
-static bool folder_put(struct stp_client *client, enum stp_query query,
+static bool folder_put(struct stp_client *client, enum stp_store_query query,
                        const char *key, const void *value, size_t size)
 {
     char name[NAME];

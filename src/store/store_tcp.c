@@ -36,7 +36,7 @@ static bool tcp_receive(struct stp_client *client, void *to, size_t size)
 
 /* Sends a request about one key, which some take as a list, and what follows.
  */
-static bool tcp_send(struct stp_client *client, enum stp_query query,
+static bool tcp_send(struct stp_client *client, enum stp_store_query query,
                      const char *key, const struct iovec *more, int n_more)
 {
     const uint64_t one = 1, n_key = strlen(client->prefix) + strlen(key);
@@ -70,7 +70,7 @@ static bool tcp_receive_value(struct stp_client *client, void *value,
 }
 
 /* Sends a request whose reply is a byte, 0 or 1. */
-static bool tcp_ask(struct stp_client *client, enum stp_query query,
+static bool tcp_ask(struct stp_client *client, enum stp_store_query query,
                     const char *key, unsigned char *byte_ret)
 {
     if (!tcp_send(client, query, key, NULL, 0) ||
@@ -80,7 +80,7 @@ static bool tcp_ask(struct stp_client *client, enum stp_query query,
     return *byte_ret <= 1 || stp_client_fail(client);
 }
 
-static bool tcp_put(struct stp_client *client, enum stp_query query,
+static bool tcp_put(struct stp_client *client, enum stp_store_query query,
                     const char *key, const void *value, size_t size)
 {
     const uint64_t n = size;

@@ -389,11 +389,11 @@ static enum stp_status program_prepare(const struct running *r)
     for (size_t i = 0; i < p->noted.n_notes; i++) {
         const struct stp_work *note = &p->noted.notes[i];
 
-        p->tasks[i] = (struct stp_task){.kind = program_computes(note)
-                                                    ? STP_TASK_COMPUTE
-                                                    : kinds[note->kind],
-                                        .stream = note->stream,
-                                        .event = note->event};
+        p->tasks[i] = (struct stp_mock_task){.kind = program_computes(note)
+                                                         ? STP_TASK_COMPUTE
+                                                         : kinds[note->kind],
+                                             .stream = note->stream,
+                                             .event = note->event};
         if (note->kind == STP_WORK_WAIT)
             p->events[note->event].is_waited = true;
         if (program_computes(note) || note->kind == STP_WORK_GROUP_BEGIN)

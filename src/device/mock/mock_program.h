@@ -34,7 +34,7 @@ struct stp_mock_program {
     struct stp_program noted;
     struct stp_mock_part *parts; /* one a note */
     size_t part_room;
-    struct stp_task *tasks; /* one a note */
+    struct stp_mock_task *tasks; /* one a note */
     size_t task_room;
     struct stp_task_event *events;
     size_t n_events; /* room for them */

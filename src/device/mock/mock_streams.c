@@ -14,7 +14,7 @@ struct stream {
 };
 
 struct streams {
-    struct stp_task *tasks;
+    struct stp_mock_task *tasks;
     size_t n;
     double now_us;
     struct stp_task_event *events;
@@ -41,7 +41,7 @@ static size_t streams_next_collective(const struct streams *s, size_t from)
  * stream went on to another task, for which the other stream may wait. */
 static bool streams_step(struct streams *s, struct stream *stream)
 {
-    struct stp_task *task;
+    struct stp_mock_task *task;
 
     if (stream->at == s->n || stream->runs)
         return false;
@@ -98,7 +98,7 @@ static bool streams_advance(struct streams *s, stp_task_slowdown slowdown,
     return true;
 }
 
-double stp_run_streams(struct stp_task *tasks, size_t n, double start_us,
+double stp_run_streams(struct stp_mock_task *tasks, size_t n, double start_us,
                        stp_task_slowdown slowdown, void *user,
                        struct stp_task_event *events)
 {

@@ -16,7 +16,7 @@ enum stp_task_kind {
     STP_TASK_NOTHING,
 };
 
-struct stp_task {
+struct stp_mock_task {
     enum stp_task_kind kind;
     unsigned stream; /* STP_STREAM_MAIN or STP_STREAM_COMM */
     unsigned event;  /* of a record or a wait */
@@ -39,6 +39,6 @@ typedef double (*stp_task_slowdown)(void *user, size_t compute,
 /* Runs the 'n' tasks from 'start_us' on: sets the times of events[] that are
  * recorded, each of which is recorded once, and of tasks; returns when all is
  * done.  Two computes side by side take twice as long each. */
-double stp_run_streams(struct stp_task *tasks, size_t n, double start_us,
+double stp_run_streams(struct stp_mock_task *tasks, size_t n, double start_us,
                        stp_task_slowdown slowdown, void *user,
                        struct stp_task_event *events);

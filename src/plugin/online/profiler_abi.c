@@ -326,7 +326,7 @@ static uint64_t profile_record(struct stp_profile *p,
 {
     const uint64_t call = handle_number(event->parentObj, HANDLE_CALL);
     const uint64_t typed = call >> CALL_GRAPH_BITS;
-    struct stp_recorded recorded = {
+    struct stp_traced_launch recorded = {
         .comm_id = p->comm_id,
         .n_ranks = p->n_ranks,
         .group = typed >> CALL_TYPE_BITS,

@@ -32,7 +32,7 @@ enum {
 /* A launch that is to be written. */
 struct record {
     _Atomic uint64_t number; /* from 1; 0: there is none here */
-    struct stp_recorded what;
+    struct stp_traced_launch what;
     uint64_t host_ns;
     _Atomic uint64_t begin_ns; /* 0: not known; as the next two */
     _Atomic uint64_t end_ns;
@@ -101,7 +101,7 @@ uint64_t stp_recorder_new_group(void)
 
 static void recorder_run(void *unused);
 
-uint64_t stp_recorder_launched(const struct stp_recorded *launched)
+uint64_t stp_recorder_launched(const struct stp_traced_launch *launched)
 {
     uint64_t at = atomic_load_explicit(&recorder.head, memory_order_relaxed);
     struct stp_entry entry;
@@ -220,7 +220,7 @@ static const char *recorder_print_number(uint64_t number, char text[24])
 
 static void recorder_print(const struct record *record)
 {
-    const struct stp_recorded *what = &record->what;
+    const struct stp_traced_launch *what = &record->what;
     /* processes number their groups apart */
     const uint64_t of_process =
         what->group == 0 ? 0 : (uint64_t)getpid() << 32 | (uint32_t)what->group;

@@ -20,7 +20,7 @@
     "end_ns\n"
 
 /* A collective that is launched. */
-struct stp_recorded {
+struct stp_traced_launch {
     uint64_t comm_id;
     size_t n_ranks;
     uint64_t group; /* number of its ncclGroup in the process; 0: by itself */
@@ -44,7 +44,7 @@ bool stp_recorder_wants(void);
 
 /* Notes a launch in any thread, without waiting. Returns its number for the
  * next two functions; 0 if there is no room. */
-uint64_t stp_recorder_launched(const struct stp_recorded *launched);
+uint64_t stp_recorder_launched(const struct stp_traced_launch *launched);
 
 /* Notes that a channel of the launch began, or ended, at 'ns' of the GPU's
  * clock. */

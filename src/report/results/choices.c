@@ -30,7 +30,7 @@ static size_t choices_end(const struct stp_overlay_row *row, size_t n, size_t i)
 }
 
 /* "2.24 to 2.27", "from 2.28" or "2.31". */
-static const char *choices_span(const struct stp_choices *c, size_t i,
+static const char *choices_span(const struct stp_choice_cases *c, size_t i,
                                 size_t end, char text[LABELS])
 {
     if (end == i + 1)
@@ -43,7 +43,7 @@ static const char *choices_span(const struct stp_choices *c, size_t i,
     return text;
 }
 
-void stp_print_versions(const struct stp_choices *c, FILE *fp)
+void stp_print_versions(const struct stp_choice_cases *c, FILE *fp)
 {
     const struct stp_overlay_row *row = &c->overlay.rows[0];
     char name[STP_RAN_NAME], span[LABELS];
@@ -59,7 +59,7 @@ void stp_print_versions(const struct stp_choices *c, FILE *fp)
 
 /* A row for each run of versions that choose alike, or one with a column a
  * case. */
-static void choices_put(const struct stp_choices *c,
+static void choices_put(const struct stp_choice_cases *c,
                         const struct stp_overlay_row *row, struct stp_table *t)
 {
     char name[STP_RAN_NAME], span[LABELS + 1];
@@ -91,7 +91,7 @@ static void choices_put(const struct stp_choices *c,
     }
 }
 
-void stp_put_choices(const struct stp_choices *c, struct stp_table *json,
+void stp_put_choices(const struct stp_choice_cases *c, struct stp_table *json,
                      FILE *fp)
 {
     const char *key = c->are_versions ? "versions" : c->key;

@@ -123,7 +123,7 @@ void stp_print_rules_json(const struct stp_derived *derived,
 
 /* NCCL's choices in several cases: of versions, in their order, or else under
  * variables. */
-struct stp_choices {
+struct stp_choice_cases {
     struct stp_choice_case cases[STP_MAX_CASES];
     char labels[STP_MAX_CASES][256]; /* versions, or headings */
     size_t n;
@@ -136,12 +136,12 @@ struct stp_choices {
 /* Prints a row for each run of versions that choose alike, or with a column a
  * case, and why cases fail; or adds it to a result in JSON (NULL: text). */
 struct stp_table;
-void stp_put_choices(const struct stp_choices *choices, struct stp_table *json,
-                     FILE *fp);
+void stp_put_choices(const struct stp_choice_cases *choices,
+                     struct stp_table *json, FILE *fp);
 
 /* A line of the versions at the overlay's one size: "2.24 to 2.27: ring/simple;
  * from 2.28: ring/ll128". */
-void stp_print_versions(const struct stp_choices *choices, FILE *fp);
+void stp_print_versions(const struct stp_choice_cases *choices, FILE *fp);
 
 /* A row a range: in JSON and with 'has_table' each, else those that the plugin
  * decides, and how many there are.  'policy' is the file's name for the last
@@ -164,10 +164,10 @@ struct stp_why_buffers {
 /* The reasons for the choice at one message size. */
 struct stp_why_report {
     const struct stp_why *why;
-    const char *machine;                /* its name */
-    const char *plugin;                 /* NULL: NCCL alone */
-    const struct stp_choices *versions; /* at this size; NULL: not asked */
-    const char *policy;                 /* its path, or NULL without one */
+    const char *machine;                     /* its name */
+    const char *plugin;                      /* NULL: NCCL alone */
+    const struct stp_choice_cases *versions; /* at this size; NULL: not asked */
+    const char *policy;                      /* its path, or NULL without one */
     const char *rule; /* the text of the line that decided, or NULL */
     struct stp_why_buffers buffers[4];
     size_t n_buffers;
