@@ -220,28 +220,3 @@ int stp_launcher_rank(size_t n_ranks)
                                                                      : -1;
     return -1;
 }
-
-const struct stp_gone *stp_next_gone_setting(const struct stp_gone *last)
-{
-    static const char constant[] = "it is a constant";
-    static const struct stp_gone gone[] = {
-        {"STEPTUNE_CONSTANTS_FILE",
-         "NCCL keeps its own constants, expected a policy "
-         "(NCCL_TUNER_CONFIG_FILE) instead"},
-        {"STEPTUNE_AGREE_LEAD", "hosts say nothing while a job runs"},
-        {"STEPTUNE_AGREE_PASSWORD", "neither store of hosts has passwords"},
-        {"STEPTUNE_PRUNE", constant},
-        {"STEPTUNE_RETEST", constant},
-        {"STEPTUNE_CONFIRM", constant},
-        {"STEPTUNE_CONFIRM_MS", constant},
-        {"STEPTUNE_PERSIST", constant},
-        {"STEPTUNE_SAVE_MINUTES", constant},
-        {"STEPTUNE_SEED", constant},
-    };
-    const struct stp_gone *next = last != NULL ? last + 1 : gone;
-
-    while (next < gone + sizeof(gone) / sizeof(gone[0]) &&
-           stp_setting(next->name) == NULL)
-        next++;
-    return next < gone + sizeof(gone) / sizeof(gone[0]) ? next : NULL;
-}

@@ -55,15 +55,5 @@ void stp_settings_gpu(char gpu[STP_GPU_SIZE]);
  * ranks. */
 int stp_launcher_rank(size_t n_ranks);
 
-/* A variable that earlier builds read, and what holds instead. */
-struct stp_gone {
-    const char *name;
-    const char *instead;
-};
-
-/* The first such variable that is set, or the next one after 'last'; NULL
- * behind the last. */
-const struct stp_gone *stp_next_gone_setting(const struct stp_gone *last);
-
 /* The variable's value; NULL if it is unset or empty. */
 const char *stp_setting(const char *name);

@@ -241,12 +241,6 @@ static void tuner_open(struct context *ctx, int version,
             "hosts, torchrun's variables or "
             "STEPTUNE_AGREE=tcpstore://HOST:PORT");
     tuner_join(ctx, info, &settings, version);
-    /* one rank of the host says it for all */
-    for (const struct stp_gone *gone = NULL;
-         (ctx->agreement == NULL || ctx->agreement->observes) &&
-         (gone = stp_next_gone_setting(gone)) != NULL;)
-        LOG(ctx->log, NCCL_LOG_WARN, "%s is no longer read: %s", gone->name,
-            gone->instead);
     if (ctx->backend != NULL) {
         stp_backend_join(ctx->backend, ctx->agreement);
         tuner_describe(ctx, info);

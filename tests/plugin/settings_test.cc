@@ -41,9 +41,6 @@ constexpr const char *kVariables[] = {
     "PMI_SIZE",
     "SLURM_PROCID",
     "SLURM_NTASKS",
-    "STEPTUNE_AGREE_LEAD",
-    "STEPTUNE_PRUNE",
-    "STEPTUNE_SEED",
 };
 
 class Settings : public testing::Test
@@ -418,23 +415,6 @@ TEST_F(Settings, ALauncherIsAnyOfFour)
         unsetenv(launcher.rank);
         EXPECT_EQ(-1, stp_launcher_rank(4)) << launcher.rank;
     }
-}
-
-TEST_F(Settings, NamesWhatIsSetAndNoLongerReadInOrder)
-{
-    EXPECT_EQ(nullptr, stp_next_gone_setting(nullptr));
-    setenv("STEPTUNE_SEED", "1", 1); // the last of all
-    setenv("STEPTUNE_AGREE_LEAD", "1000", 1);
-    setenv("STEPTUNE_PRUNE", "", 1); // empty is unset
-
-    const stp_gone *lead = stp_next_gone_setting(nullptr);
-    ASSERT_NE(nullptr, lead);
-    EXPECT_STREQ("STEPTUNE_AGREE_LEAD", lead->name);
-    EXPECT_STREQ("hosts say nothing while a job runs", lead->instead);
-    const stp_gone *seed = stp_next_gone_setting(lead);
-    ASSERT_NE(nullptr, seed);
-    EXPECT_STREQ("STEPTUNE_SEED", seed->name);
-    EXPECT_EQ(nullptr, stp_next_gone_setting(seed));
 }
 
 } // namespace

@@ -91,7 +91,7 @@ TEST_F(BareInterface, NamesTheLongestPathWhole)
     EXPECT_EQ(missing + "stepping aside, NCCL tunes alone\n", logged);
 }
 
-TEST_F(BareInterface, SaysThatConstantsAreNoLongerRead)
+TEST_F(BareInterface, LeavesNcclsConstantsAlone)
 {
     ncclTunerConstants_v5_t constants;
     void *ctx = nullptr;
@@ -99,15 +99,10 @@ TEST_F(BareInterface, SaysThatConstantsAreNoLongerRead)
     memset(&constants, 0x5a, sizeof(constants));
     const ncclTunerConstants_v5_t before = constants;
     Policy(kTree);
-    setenv("STEPTUNE_CONSTANTS_FILE", "constants.csv", 1);
     v5_->init(&ctx, id_, 1, 1, Log, nullptr, &constants);
     v5_->finalize(ctx);
-    unsetenv("STEPTUNE_CONSTANTS_FILE");
 
-    EXPECT_EQ("steptune: STEPTUNE_CONSTANTS_FILE is no longer read: NCCL keeps "
-              "its own constants, expected a policy (NCCL_TUNER_CONFIG_FILE) "
-              "instead\n",
-              logged);
+    EXPECT_EQ("", logged);
     EXPECT_EQ(0, memcmp(&before, &constants, sizeof(before)));
 }
 

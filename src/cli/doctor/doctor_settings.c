@@ -210,11 +210,6 @@ void stp_doctor_variables(struct stp_doctor *d)
     bool any = false;
     struct stp_variable v;
 
-    for (const struct stp_gone *gone = NULL;
-         (gone = stp_next_gone_setting(gone)) != NULL;)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, gone->instead, "unset it",
-                     "%s is set in %s and no longer read", gone->name,
-                     stp_doctor_where(d, gone->name));
     for (size_t i = 0; stp_variable_at(i, &v); i++) {
         const char *name = v.name, *value = getenv(name);
         /* these remove algorithms or protocols from NCCL's table, whatever the
