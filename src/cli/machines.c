@@ -13,21 +13,12 @@
 
 struct machines_options {
     struct stp_arguments names;
-    bool json;
-};
-
-#define AT(member) offsetof(struct machines_options, member)
-
-static const struct stp_option machines_table[] = {
-    {"json", 0, NULL, stp_option_flag, .at = AT(json)},
-    {0},
 };
 
 static const struct stp_command_line machines_line = {
-    .groups =
-        (const struct stp_option_group[]){{.options = machines_table}, {0}},
+    .groups = (const struct stp_option_group[]){{0}},
     .args_doc = "[MACHINE...]",
-    .arguments = AT(names),
+    .arguments = offsetof(struct machines_options, names),
 };
 
 /* ---- what was recorded ---- */
@@ -61,15 +52,6 @@ static struct machines_record machines_look_up(const struct mock_machine *m,
 
 /* ---- rows ---- */
 
-/* Names the links between GPUs: NVLink, or PCIe for all links that end up on
- * PCIe or between CPUs. */
-static const char *machines_link(const struct mock_machine_info *info)
-{
-    if (strcmp(info->link, "LOC") == 0)
-        return NULL;
-    return strncmp(info->link, "NV", 2) == 0 ? "NVLink" : "PCIe";
-}
-
 /* Writes the columns that hold for the whole machine, which text has in the
  * first of its rows. */
 static void machines_put_machine(const struct mock_machine_info *info,
@@ -91,14 +73,14 @@ static void machines_put_machine(const struct mock_machine_info *info,
     stp_table_text(t, "<GPUs", "%s", is_first ? gpus : "");
 }
 
-/* Writes a count, which text shows only if it is not 0. */
-static void machines_put_count(const char *key, const char *heading, size_t n,
+/* Writes a count, or "-" for none. */
+static void machines_put_count(const char *heading, size_t n,
                                struct stp_table *t)
 {
-    if (n > 0 || t->format == STP_TABLE_JSON)
-        stp_table_count(t, key, heading, n);
+    if (n > 0)
+        stp_table_count(t, NULL, heading, n);
     else
-        stp_table_word(t, key, heading, NULL);
+        stp_table_word(t, NULL, heading, NULL);
 }
 
 static void machines_put_record(const char *coll,
@@ -109,44 +91,12 @@ static void machines_put_record(const char *coll,
 
     stp_size_text(r->first, first);
     stp_size_text(r->last, last);
-    stp_table_word(t, "collective", "<collective", coll);
-    machines_put_count("recorded_sizes", "recorded sizes", r->n_sizes, t);
+    stp_table_word(t, NULL, "<collective", coll);
+    machines_put_count("recorded sizes", r->n_sizes, t);
     stp_table_word(t, NULL, "from", r->n_sizes > 0 ? first : NULL);
     stp_table_word(t, NULL, "to", r->n_sizes > 0 ? last : NULL);
-    if (t->format == STP_TABLE_JSON && r->n_sizes > 0) {
-        stp_table_count(t, "min_bytes", NULL, r->first);
-        stp_table_count(t, "max_bytes", NULL, r->last);
-    }
-    machines_put_count("rounds", "rounds", r->n_sizes > 0 ? n_rounds : 0, t);
-    machines_put_count("overlapped", "overlapped", r->n_overlaps, t);
-}
-
-static void machines_put_json(const struct mock_machine *m, const char *path,
-                              bool is_bundled, struct stp_table *t)
-{
-    const struct mock_machine_info *info = mock_machine_get_info(m);
-    cJSON *row = stp_table_row(t);
-    struct stp_table colls;
-
-    stp_table_word(t, "machine", NULL, info->name);
-    stp_table_word(t, "found", NULL, is_bundled ? "bundled" : "path");
-    stp_table_word(t, "path", NULL, path);
-    stp_table_word(t, "gpu", NULL, info->gpu);
-    stp_table_count(t, "ranks", NULL, (uint64_t)info->n_ranks);
-    stp_table_count(
-        t, "gpus", NULL,
-        (uint64_t)(info->n_gpus > 0 ? info->n_gpus : info->n_ranks));
-    stp_table_count(t, "nodes", NULL, (uint64_t)info->n_nodes);
-    stp_table_word(t, "link", NULL, machines_link(info));
-    stp_table_word(t, "nccl", NULL, info->nccl);
-    colls = stp_table_array(row, "collectives");
-    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
-        const struct machines_record r = machines_look_up(m, (ncclFunc_t)c);
-
-        stp_table_row(&colls);
-        machines_put_record(stp_coll_name(c), &r, mock_machine_rounds(m),
-                            &colls);
-    }
+    machines_put_count("rounds", r->n_sizes > 0 ? n_rounds : 0, t);
+    machines_put_count("overlapped", r->n_overlaps, t);
 }
 
 /* Writes a row for each recorded collective, or one without a collective if
@@ -185,15 +135,14 @@ static void machines_put_rows(const struct mock_machine *m, const char *found,
 /* Prints the machines; a folder that cannot be read fails the command, but the
  * others are listed. */
 static enum stp_status machines_print(const struct stp_machine_list *list,
-                                      bool is_json, bool is_named,
-                                      bool *all_read_ret, struct stp_error *err)
+                                      bool is_named, bool *all_read_ret,
+                                      struct stp_error *err)
 {
-    struct stp_table t = stp_table_result(is_json);
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     enum stp_status status;
     bool is_bundled;
 
     *all_read_ret = true;
-    stp_table_rows(&t, "machines");
     for (size_t i = 0; i < list->n; i++) {
         const char *path = list->paths[i];
         struct mock_machine *m;
@@ -208,10 +157,7 @@ static enum stp_status machines_print(const struct stp_machine_list *list,
             *all_read_ret = false;
             continue;
         }
-        if (is_json)
-            machines_put_json(m, path, is_bundled, &t);
-        else
-            machines_put_rows(m, is_bundled ? "bundled" : path, is_named, &t);
+        machines_put_rows(m, is_bundled ? "bundled" : path, is_named, &t);
         mock_machine_free(m);
     }
     stp_table_end(&t, stdout);
@@ -237,8 +183,7 @@ int stp_cmd_machines(int argc, char **argv)
         if (stp_find_machine(o.names.v[i], list.paths[list.n++], &err) !=
             STP_OK)
             status = STP_ERR_NOTHING;
-    STP_THEN(status,
-             machines_print(&list, o.json, o.names.n > 0, &all_right, &err));
+    STP_THEN(status, machines_print(&list, o.names.n > 0, &all_right, &err));
     free(list.paths);
     if (status != STP_OK)
         stp_complain_error(NULL, &err);
