@@ -30,8 +30,7 @@
 extern "C" {
 #endif
 
-/* A sentence that describes the last failure in this thread; "" if there was
- * none. */
+/* Describes the last failure in this thread; "" if there was none. */
 const char *mock_last_error(void);
 
 /* ---- machines ---- */
@@ -238,8 +237,7 @@ size_t mock_machine_overlap_settings(const struct mock_machine *machine,
                                      struct mock_overlap_setting *settings,
                                      size_t max);
 
-/* The number of interleaved rounds of each recorded setting; 0 if there are
- * none. */
+/* The interleaved rounds of each recorded setting; 0 if there are none. */
 unsigned mock_machine_overlap_rounds(const struct mock_machine *machine);
 
 /* ---- the logger ---- */

@@ -143,9 +143,8 @@ ncclResult_t mock_ranks_play(struct mock_ranks *ranks,
 
 /* Sets a number of nanoseconds that clock_gettime(), gettimeofday() and time()
  * add in this thread: different clocks per rank expose a tuner that decides by
- * its own clock. Affects code that resolves these symbols in a program that
- * links mock_nccl, plugins included; each step of mock_ranks_play() resets it
- * to 0. */
+ * its own clock. Affects all code of a program that links mock_nccl, plugins
+ * included; each step of mock_ranks_play() resets it to 0. */
 void mock_clock_shift(int64_t ns);
 
 /* Sets a constant time in nanoseconds that these functions return in this

@@ -36,8 +36,7 @@ static inline ncclResult_t mock_fail_memory(void)
             (rc) = (step);                                                     \
     } while (0)
 
-/* Returns the failure of 'step' from the function it stands in, as NCCLCHECK()
- * does. */
+/* Returns the failure of 'step' from its function, as NCCLCHECK() does. */
 #define MOCK_TRY(step)                                                         \
     do {                                                                       \
         const ncclResult_t tried = (step);                                     \

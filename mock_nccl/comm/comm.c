@@ -250,8 +250,7 @@ static ncclResult_t comm_choose_pair(const struct mock_comm *comm,
 
 /* ---- scheduling ---- */
 
-/* Calls getChunkSize of a v6 tuner for channels that move 'count' elements
- * each. */
+/* Calls getChunkSize of a v6 tuner for channels of 'count' elements each. */
 static ncclResult_t comm_ask_chunk(struct mock_comm *comm,
                                    const struct mock_work *work, int n_channels,
                                    size_t n_bytes, struct mock_outcome *outcome)

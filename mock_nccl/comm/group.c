@@ -422,8 +422,7 @@ ncclResult_t mock_comm_collective(struct mock_comm *comm,
 
 /* ---- CUDA graphs ---- */
 
-/* NCCL plans a captured collective once, and the graph's launches repeat the
- * plan. */
+/* NCCL plans a captured collective once; the graph's launches repeat that. */
 struct mock_cuda_graph {
     struct mock_comm *comm;
     size_t n;

@@ -24,8 +24,7 @@ static const char *const other_gpus[] = {
 static const int capabilities[] = {60, 61, 62, 70,  72,  75,  80,  86,  87,
                                    88, 89, 90, 100, 101, 103, 110, 120, 121};
 
-/* machine.csv; the graphs contain what is optional, or NCCL derives it from
- * them. */
+/* machine.csv; what is optional is in the graphs, or derived from them. */
 #define AT(member)     offsetof(struct mock_machine_info, member)
 #define LENGTH(member) sizeof(((struct mock_machine_info *)0)->member)
 // clang-format off

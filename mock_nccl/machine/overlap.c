@@ -387,8 +387,7 @@ static ncclResult_t overlap_find_comm(const struct mock_machine *machine,
     return rc;
 }
 
-/* Sets a record's slowdown, by bisection: the iteration's time increases with
- * it. */
+/* Sets a record's slowdown by bisection: iterations take longer with it. */
 static ncclResult_t overlap_find_slowdown(const char *path, double scatter_us,
                                           struct mock_record *r)
 {

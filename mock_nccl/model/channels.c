@@ -198,8 +198,7 @@ void mock_lane_add(struct mock_lane *lane, const struct mock_model *model,
     lane->max_channels = n < lane->limit ? n : lane->limit;
     if (lane->max_channels == 0)
         return;
-    /* NCCL divides a size_t by the int, so a negative count divides like a huge
-     * one */
+    /* NCCL divides a size_t by the int, so a negative count is a huge one */
     lane->per_channel = lane->traffic / (size_t)lane->max_channels;
     if (rules->fills_channels)
         lane->per_channel =

@@ -215,8 +215,7 @@ float mock_bandwidth(const struct mock_inputs *in, int coll, int algo,
     if (needs_heads && in->n_nodes > 1 && in->per_node > in->n_heads)
         return 0;
     bus = cost_bus_bw(in, coll, algo, proto);
-    /* the ratio of algorithm bandwidth to bus bandwidth: of rings by their
-     * steps */
+    /* the ratio of algorithm to bus bandwidth: of rings by their steps */
     if (is_nvls ? is_efficiency && !gathers : algo == NCCL_ALGO_RING)
         return rules->ratio_last ? bus * (float)in->n_ranks / (float)n_steps
                                  : bus * (float)((1.0 * in->n_ranks) / n_steps);

@@ -130,9 +130,8 @@ void mock_model_table(const struct mock_model *model,
 /* ---- the entry of a cost table that NCCL selects ---- */
 
 /* Selects the first smallest entry that is not below zero and is below
- * 'ceiling', among NCCL's 'n_algos' first algorithms. *time_ret, unless it is
- * NULL, receives that entry. Returns false and touches nothing if there is
- * none. */
+ * 'ceiling', among NCCL's 'n_algos' first algorithms. *time_ret, unless NULL,
+ * receives that entry. Returns false and touches nothing if there is none. */
 bool mock_select_first(const mock_table table, int n_algos, float ceiling,
                        int *algo_ret, int *proto_ret, float *time_ret);
 

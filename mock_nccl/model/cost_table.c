@@ -134,8 +134,7 @@ static float cost_table_latency(const struct mock_model *model,
     if (!rules->plateau_by_steps)
         return (float)(latency * factor);
     if (is_node) {
-        /* a ring of one step has none; each step closes three quarters of the
-         * gap */
+        /* one step has none; each step closes three quarters of the gap */
         const float delta = .1f;
         const size_t large = 256 << 10;
         const int n_steps = (reduces ? 2 : 1) * (model->n_ranks - 1);

@@ -110,8 +110,7 @@ static void *plugin_open_attempt(struct plugin_open_search *s,
 
 /* ---- all attempts ---- */
 
-/* Whether the value is a word such as "steptune", rather than a path or a file
- * name. */
+/* Whether the value is a word such as "steptune", and no path or file name. */
 static bool plugin_open_is_short_name(const char *value)
 {
     size_t len = strlen(value);

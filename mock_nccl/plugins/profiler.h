@@ -1,7 +1,6 @@
 /* profiler.h - the profiler of a process, and its events of a communicator
  *
- * Follows NCCL's src/plugin/profiler.cc, for versions 4 to 7 of the interface.
- */
+ * Follows NCCL's src/plugin/profiler.cc, interface 4 to 7. */
 #pragma once
 
 #include "mock_kernels.h"

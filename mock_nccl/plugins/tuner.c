@@ -108,8 +108,7 @@ ncclResult_t mock_tuner_chunk(const struct mock_tuner *tuner, void *context,
                             chunk);
 }
 
-/* Tuners of all versions begin with a name and three functions, as a v2 tuner
- * does. */
+/* All tuners begin with a name and three functions, as a v2 tuner does. */
 const char *mock_tuner_name(const struct mock_tuner *tuner)
 {
     const ncclTuner_v2_t *any = tuner->symbol;

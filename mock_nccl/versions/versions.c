@@ -83,9 +83,8 @@ static const struct mock_line profiler_lines[] = {
     {.text = NULL},
 };
 
-/* Lines on devices, which mock NCCL does not have, are not here.  <why> is net
- * or collnet where a plugin is used, and <names> the symbols' without version.
- */
+/* Lines on devices, which the mock has not, are not here.  <why> is net or
+ * collnet where a plugin is used, and <names> the symbols' without version. */
 static const struct mock_line net_lines[] = {
     {MOCK_LINE_SET, MOCK_2_28, NEWEST, NCCL_ENV | NCCL_NET, "NCCL_NET_PLUGIN set by environment to <name>"},
     {MOCK_LINE_DLOPEN, MOCK_2_30, NEWEST, NCCL_INIT, DLOPEN},

@@ -90,10 +90,9 @@ struct stp_agreement {
  * at a time may call.  join(), compare(), compare_hosts() and leave() may
  * block, allocate and do I/O; none of the others does any of that. */
 struct stp_agreement_ops {
-    /* Joins.  STP_OK and *agreement_ret, to be given back with leave(); else
-     * *agreement_ret is untouched: STP_ERR_IO or STP_ERR_NOMEM if the ranks
-     * cannot meet, STP_ERR_LIMIT if there are none, or too many for proposals.
-     */
+    /* Joins.  STP_OK and *agreement_ret, for leave(); else *agreement_ret is
+     * untouched: STP_ERR_IO or STP_ERR_NOMEM if the ranks cannot meet,
+     * STP_ERR_LIMIT if there are none, or too many for proposals. */
     enum stp_status (*join)(const struct stp_agreement_rank *rank,
                             struct stp_agreement **agreement_ret,
                             struct stp_error *err);
@@ -120,8 +119,7 @@ struct stp_agreement_ops {
     /* ---- proposals ---- */
 
     /* Whether all ranks of the communicator take part in proposals; the same on
-     * all of them once NCCL's barrier is passed.  Only then ranks may act on
-     * them. */
+     * all once NCCL's barrier is passed.  Only then ranks may act on them. */
     bool (*is_complete)(struct stp_agreement *agreement);
 
     /* Proposes a number, 1 to 2^31 - 1, for the next epoch that is decided.

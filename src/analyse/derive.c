@@ -146,9 +146,8 @@ static bool derive_is_faster(const struct stp_point *p,
     if (setup->memory == STP_MEMORY_CE && c->ran_kernel[0] != '\0' &&
         strcmp(c->ran_kernel, STP_COPY_ENGINES) != 0)
         return false;
-    /* It must be worth a communicator of its own, if it needs one: as much
-     * faster than the same memory without as a rule is than NCCL's own choice.
-     */
+    /* It must be worth a communicator of its own, if needed: as much faster
+     * than the same memory without as a rule is than NCCL's own choice. */
     other = setup->min_ctas != 0 && terms->kind == STP_POLICY_OF_MEMORY
                 ? stp_point_arm(p, &without)
                 : NULL;

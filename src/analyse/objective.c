@@ -25,8 +25,7 @@ int stp_objective_from_name(const char *word, size_t len)
 
 /* ---- selecting ---- */
 
-/* Makes a forced arm the pair that NCCL ran with it.  False if nobody knows
- * it. */
+/* Makes a forced arm the pair that NCCL ran with it.  False if not known. */
 static bool objective_name_pair(struct stp_measurement *m)
 {
     struct stp_arm *arm = &m->arm;

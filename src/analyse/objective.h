@@ -55,9 +55,8 @@ enum stp_status stp_objective_compare(const struct stp_dataset *selected,
  *               its compute counts instead, as the time of a collective.
  *
  * 'alone' has collectives alone, 'iterations' the iterations; both may be the
- * same data, and other rows of either are left out.  Without any that say
- * something *comparisons_ret has no points.  Free with stp_comparisons_free().
- */
+ * same data; other rows of either are left out.  Without any that say something
+ * *comparisons_ret has no points.  Free with stp_comparisons_free(). */
 enum stp_status stp_compare_registered(const struct stp_dataset *alone,
                                        const struct stp_dataset *iterations,
                                        bool overlaps,

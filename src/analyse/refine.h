@@ -18,8 +18,7 @@ struct stp_refine_terms {
  * running. */
 #define STP_REFINE_NEAR 1.5
 
-/* Sizes are round numbers: so much further apart than the resolution is as
- * good. */
+/* Sizes are round numbers: so much beyond the resolution is as good. */
 #define STP_REFINE_SLACK 1.08
 
 /* Whether something can be learnt between two neighbouring sizes, 'a' the

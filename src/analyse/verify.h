@@ -26,8 +26,7 @@ bool stp_is_by_model(const struct stp_point *point,
 const char *stp_verdict_words(const struct stp_point *point,
                               const struct stp_comparison *arm);
 
-/* Whether an arm of a point is slower than AUTO, as STP_VERDICT_SLOWER has it.
- */
+/* Whether an arm is slower than AUTO, as STP_VERDICT_SLOWER has it. */
 bool stp_is_slower(const struct stp_point *point,
                    const struct stp_comparison *arm);
 

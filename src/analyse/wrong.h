@@ -26,8 +26,7 @@ enum stp_bits stp_join_bits(enum stp_bits bits, const struct stp_measurement *m,
                             const struct stp_measurement *other);
 
 /* Gives a row the wrong elements that its arm has at its size in the data, and
- * whether it computes NCCL's own bits there; of fsdp OTHER unless it is known
- * to. */
+ * whether it computes NCCL's own bits there; of fsdp OTHER unless known. */
 void stp_take_wrong(const struct stp_dataset *data, struct stp_measurement *m);
 
 /* One arm of one collective on one kind of communicator. */

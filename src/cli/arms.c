@@ -215,8 +215,7 @@ static bool arms_report_lacking(const struct stp_arm *arm,
     return ran;
 }
 
-/* Warns where registered buffers had no effect: NCCL ran the same as with plain
- * ones. */
+/* Warns where registered buffers had no effect: NCCL ran as with plain ones. */
 static void arms_report_no_effect(const struct stp_dataset *data,
                                   enum stp_memory memory, int coll)
 {

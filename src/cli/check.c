@@ -77,8 +77,7 @@ static enum stp_status check_fix(const struct check_options *o, const char *csv,
 }
 
 /* Says what is wrong of a policy that cannot be read: each line that is no
- * rule, or the first alone where it is a header, or where the file has no rule.
- */
+ * rule, or the first alone where it is a header, or the file has no rule. */
 static int check_complain(const char *path, enum stp_policy_kind kind,
                           char *csv, size_t len, const struct stp_error *first)
 {

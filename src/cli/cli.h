@@ -311,12 +311,10 @@ int stp_report_arms(const char *arms, const struct stp_dataset *data);
  * NCCL's own choice is one of them, or 'any' is set and there is one. */
 int stp_report_wrong(const struct stp_dataset *data, bool any);
 
-/* Checks that the sizes have an order; complains and returns the exit status.
- */
+/* Checks that sizes have an order; complains, returns the exit status. */
 int stp_check_sizes(const struct stp_measure_options *measure);
 
-/* Says where collectives do not begin at -b, as each rank has whole elements.
- */
+/* Says where collectives begin above -b, as each rank has whole elements. */
 void stp_report_begin(const struct stp_device_info *info,
                       const struct stp_measure_options *measure,
                       const struct stp_measure_plan *plan);

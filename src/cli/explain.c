@@ -314,8 +314,7 @@ static bool explain_is_plugin(const char *path)
     return is;
 }
 
-/* Explains OTHER: a plugin with the same policy, or our plugin with another
- * one. */
+/* Explains OTHER: a plugin with the same policy, or ours with another. */
 static enum stp_status explain_other(struct explain *e,
                                      struct stp_explanation *out_ret)
 {

@@ -1,9 +1,8 @@
 /* guard.c - output without control characters
  *
  * Names in measurements, policies, journals and machines, arguments and
- * variables may hold escape sequences, and are printed in many places.  All of
- * it passes here.
- */
+ * variables may hold escape sequences, and are printed anywhere.  All of it
+ * passes here. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-/* launch.c - the processes of a run, by options or by a launcher such as mpirun
- */
+/* launch.c - processes of a run, by options or a launcher such as mpirun */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
-/* locate.c - recorded machines and our plugins, wherever Steptune is installed
- */
+/* locate.c - recorded machines and our plugins, wherever they are installed */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

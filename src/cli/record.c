@@ -71,8 +71,7 @@ static const struct stp_option record_table[] = {
     {0},
 };
 
-/* The name becomes a folder, and is part of lines and of other commands' lists.
- */
+/* The name becomes a folder, and is part of lines and of other lists. */
 static void record_check_options(void *options, struct argp_state *state)
 {
     struct record_options *o = options;
@@ -299,9 +298,8 @@ static enum stp_status record_measure(struct record *r)
     return status;
 }
 
-/* Leaves out the times of arms that are out by the results that were checked,
- * as wrong.h tells: those of an arm with channels as well where the arm without
- * is. */
+/* Leaves out the times of arms that are out by their results, as wrong.h tells:
+ * those of an arm with channels as well where the arm without is. */
 static void record_drop_wrong(struct stp_dataset *data,
                               const struct stp_dataset *checked)
 {

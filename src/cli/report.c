@@ -39,8 +39,7 @@ static const struct stp_command_line report_line = {
             "them",
 };
 
-/* Finds the recorded machine of the same GPU, ranks and nodes: "" if there is
- * none. */
+/* Finds the recorded machine of the same GPU, ranks and nodes: "" for none. */
 static enum stp_status report_find_machine(const struct stp_dataset *data,
                                            char path[STP_CLI_PATH],
                                            struct stp_error *err)

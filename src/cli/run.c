@@ -338,8 +338,7 @@ static int run_set_stage(struct run_options *o, const char *folder)
 /* ---- after the job ---- */
 
 /* Reports on standard error, also of the plugin if it 'has_tuner'.  Where the
- * journal or a report of staged collectives cannot be read, it prints the rest.
- */
+ * journal or a report of staged collectives cannot be read, the rest is. */
 static void run_report(const struct run_options *o, const char *policy,
                        bool has_tuner, const char *folder)
 {

@@ -1,5 +1,4 @@
-/* train_engines.h - the engines of one count of GPUs, each rank with a thread
- */
+/* train_engines.h - the engines of a count of GPUs, a thread each */
 #pragma once
 
 #include "cli/cli.h"

@@ -3,10 +3,9 @@
 
 #include "core/status.h"
 
-/* Names the kind that the text is like, such as "NCCL's topology
- * (NCCL_TOPO_DUMP_FILE)", by its first bytes and words; NULL if it is like
- * nothing known.  Static storage.
- */
+/* Names what the text is like, such as "NCCL's topology (NCCL_TOPO_DUMP_FILE)",
+ * by its first bytes and words; NULL if it is like nothing known.  Static
+ * storage. */
 const char *stp_looks_like(const char *text, size_t len);
 
 /* Says in *err, after a reader has refused the text, what that looks like and

@@ -25,8 +25,7 @@ enum stp_status {
     } while (0)
 
 /* Takes a step, an expression of enum stp_status, and returns its status from
- * the function if it failed: for steps after which nothing is to be released.
- */
+ * the function if it failed: where nothing is to be released. */
 #define STP_TRY(step)                                                          \
     do {                                                                       \
         const enum stp_status tried = (step);                                  \

@@ -165,8 +165,7 @@ bool stp_parse_double(const char *s, size_t len, double *value_ret)
         return false;
     memcpy(buf, s, len);
     buf[len] = '\0';
-    /* a host application may have set a locale whose decimal point is a comma
-     */
+    /* an application may have a locale whose decimal point is a comma */
     c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (c_locale == (locale_t)0)
         return false;

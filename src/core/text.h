@@ -15,10 +15,9 @@ struct stp_field {
     unsigned column; /* of its first byte in the line, from 1 */
 };
 
-/* Splits the line of 'len' bytes at 'line' at commas into at most 'max' fields,
- * without spaces and tabs around each.  Returns the number of fields that the
- * line has, which may be more than 'max'.  An empty line has one empty field.
- */
+/* Splits the 'len' bytes at 'line' at commas into at most 'max' fields, without
+ * spaces and tabs around each.  Returns the number of fields that the line has,
+ * which may be more than 'max'.  An empty line has one empty field. */
 size_t stp_split(const char *line, size_t len, struct stp_field *fields,
                  size_t max);
 

@@ -1,5 +1,4 @@
-/* utf8.h - text of files, for people: UTF-8, and nothing that a terminal obeys
- */
+/* utf8.h - text of files, for people: UTF-8 that no terminal obeys */
 #pragma once
 
 #include <stddef.h>

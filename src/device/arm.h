@@ -62,8 +62,7 @@ struct stp_arms {
 };
 
 /* The setup of a rule of a memory or stage policy: buffers of that memory, in a
- * communicator of at least so many CTAs, or of NCCL's own count if that is 0.
- */
+ * communicator of at least so many CTAs, or NCCL's own count for 0. */
 struct stp_setup stp_setup_of(enum stp_memory memory, int min_ctas);
 
 bool stp_setup_equal(const struct stp_setup *a, const struct stp_setup *b);

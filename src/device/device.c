@@ -50,8 +50,7 @@ struct stp_transfer stp_ranks_place(const struct stp_ranks *d,
                                     const struct stp_collective *c, unsigned k)
 {
     /* The 'k'-th collective in a row lies elsewhere than the one before, as far
-     * as the buffers go, so that its data are not in the GPU's cache any more.
-     */
+     * as the buffers go, so that the GPU's cache has none of its data. */
     const uint64_t stride =
         (c->n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     const uint64_t n_places = stride > 0 ? d->max_bytes / stride : 0;

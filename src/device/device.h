@@ -230,8 +230,7 @@ enum stp_status stp_device_synchronise(const struct stp_device *device,
 enum stp_status stp_device_replay(const struct stp_device *device,
                                   struct stp_error *err);
 
-/* Microseconds between two recorded events of the last run, on the slowest
- * rank. */
+/* Microseconds between two events of the last run, on the slowest rank. */
 double stp_device_elapsed_us(const struct stp_device *device, unsigned from,
                              unsigned to);
 

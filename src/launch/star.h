@@ -43,8 +43,7 @@ struct stp_star_answer {
     char why[STP_ERROR_TEXT]; /* if it is */
 };
 
-/* All else are frames: this, in the byte order of the host, and 'size' bytes.
- */
+/* All else are frames: this, in the host's byte order, and 'size' bytes. */
 enum stp_star_kind {
     STP_STAR_GIVE = 0x57a70001, /* to rank 0: of an exchange among 'n' */
     STP_STAR_SIGN,              /* to rank 0: of life */

@@ -57,8 +57,7 @@ enum stp_status stp_world_any(const struct stp_world *world, bool mine,
 
 /* Agrees on the status of a step that each process took by itself; all
  * processes call it.  All return the first failure in order of rank: rank 0
- * with its *err, which is to be printed there, the others as STP_ERR_STOPPED.
- */
+ * with its *err, to be printed there, the others as STP_ERR_STOPPED. */
 enum stp_status stp_world_agree(const struct stp_world *world,
                                 enum stp_status status, struct stp_error *err);
 

@@ -2,9 +2,8 @@
  *
  * Link with -lsteptune_memory.  Only an application can register the buffers
  * that NCCL moves, and whether that makes a collective faster depends on its
- * size.  `steptune tune` measures it, and writes what it found as a memory
- * policy (steptune.conf.memory; steptune-policy(5)); these functions read it.
- */
+ * size.  `steptune tune` measures it, and writes a memory policy
+ * (steptune.conf.memory; steptune-policy(5)); these functions read it. */
 #ifndef STEPTUNE_MEMORY_H
 #define STEPTUNE_MEMORY_H
 

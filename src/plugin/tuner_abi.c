@@ -62,8 +62,7 @@ static void tuner_note(struct context *ctx, bool is_inactive, const char *text)
                   sizeof(ctx->ledger->what));
 }
 
-/* One warning a communicator: the first cause is this rank's own, if it has
- * one. */
+/* One warning a communicator: the first cause is this rank's own, if any. */
 static void tuner_step_aside(struct context *ctx, const char *why)
 {
     stp_backend_close(ctx->backend);

@@ -33,8 +33,7 @@ enum stp_status stp_folder_commit(const struct stp_folder *folder,
                                   const char *const *ours,
                                   struct stp_error *err);
 
-/* Makes the folder 'path', and those above it, if there is none.  STP_ERR_IO.
- */
+/* Makes the folder 'path', and those above it, if need be.  STP_ERR_IO. */
 enum stp_status stp_folder_make(const char *path, struct stp_error *err);
 
 /* Throws away what was written. */

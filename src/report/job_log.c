@@ -311,8 +311,7 @@ static bool log_add_rank(struct stp_job_log *log,
     return true;
 }
 
-/* Completes a fact by what its thread logged before; false if it is none then.
- */
+/* Completes a fact by what its thread logged before; false if it is none. */
 static bool log_complete(const struct stp_job_log *log,
                          struct stp_log_fact *fact)
 {

@@ -21,8 +21,7 @@ void stp_interval_text(const struct stp_gain *gain, char text[STP_INTERVAL]);
 /* "8", "1K", "1.5M", "1G": powers of two. */
 void stp_size_name(uint64_t n_bytes, char name[32]);
 
-/* The ends of a range of sizes, for every table: "2M", and "19M" or "no end".
- */
+/* The ends of a range of sizes, in every table: "2M"; "19M" or "no end". */
 void stp_range_names(const struct stp_range *range, char from[32], char to[32]);
 
 /* For sentences: "1 MB", "1.5 MiB", "8 bytes": powers of ten where the size is

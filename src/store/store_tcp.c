@@ -34,8 +34,7 @@ static bool tcp_receive(struct stp_client *client, void *to, size_t size)
            stp_client_fail(client);
 }
 
-/* Sends a request about one key, which some take as a list, and what follows.
- */
+/* Sends a request about one key, for some a list, and what follows. */
 static bool tcp_send(struct stp_client *client, enum stp_store_query query,
                      const char *key, const struct iovec *more, int n_more)
 {

@@ -46,8 +46,7 @@ static void train_agree(struct stp_trainer *t)
 /* ---- steps ---- */
 
 /* Takes the losses of 'n' steps from 'step' on. Every rank has the sum of all
- * losses, so all ranks fail together where one is not finite, and rank 0 says
- * so. */
+ * losses, so all fail where one is not finite, and rank 0 says so. */
 static void train_take_losses(struct run *r, unsigned step, unsigned n)
 {
     struct stp_trainer *t = &r->t;

@@ -320,8 +320,7 @@ static void trainer_send(struct stp_trainer *t, unsigned stream,
     trainer_range(t, NULL);
 }
 
-/* Sends the chunk that this tensor completes, overlapped with the backward
- * pass. */
+/* Sends the chunk that this tensor completes, beside the backward pass. */
 static void trainer_send_ready(struct stp_trainer *t, unsigned tensor)
 {
     const struct stp_train_chunk *chunk = &t->chunks[t->sent];

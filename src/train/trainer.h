@@ -21,10 +21,9 @@ struct stp_train_pair {
 /* ---- dynamic loss scaling ----
  *
  * Gradients of fp16 are computed of a loss times a factor, so that small ones
- * are not 0.  It halves with each overflow, and doubles after many steps
- * without (Micikevicius et al., Mixed Precision Training, ICLR 2018), by the
- * numbers of PyTorch's GradScaler.
- */
+ * are not 0.  It halves with each overflow, and doubles after many without
+ * (Micikevicius et al., Mixed Precision Training, ICLR 2018), by the numbers of
+ * PyTorch's GradScaler. */
 
 enum { STP_LOSS_SCALE_START = 65536, STP_LOSS_SCALE_PATIENCE = 2000 };
 
@@ -122,8 +121,7 @@ void stp_trainer_step(struct stp_trainer *t, uint64_t row, unsigned slot,
 /* Runs what was noted. */
 void stp_trainer_synchronise(struct stp_trainer *t);
 
-/* Numbers events from 0 again, after those of the last synchronise() were read.
- */
+/* Numbers events from 0 again, once those of synchronise() were read. */
 void stp_trainer_forget(struct stp_trainer *t);
 
 /* All-reduces 'n' elements in place. */

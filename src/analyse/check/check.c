@@ -112,8 +112,7 @@ void stp_findings_free(struct stp_findings *findings)
     memset(findings, 0, sizeof(*findings));
 }
 
-/* Takes 'n' comparisons off those left; fails the check if there are not as
- * many. */
+/* Takes 'n' comparisons off those left; fails the check if there are fewer. */
 static void check_spend(struct check *c, uint64_t n)
 {
     if (n > c->budget && c->status == STP_OK)

@@ -1,5 +1,4 @@
-/* check.h - lints a policy: rules that never decide, or that hide one another
- */
+/* check.h - lints a policy: rules that never decide, or hide others */
 #pragma once
 
 #include <stdbool.h>

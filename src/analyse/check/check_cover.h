@@ -31,8 +31,7 @@ struct stp_box stp_box_of(const struct stp_rule *rule);
 /* Whether some message is in it: bytes over ranks are its bytes per rank. */
 bool stp_box_exists(const struct stp_box *box);
 
-/* Whether some communicator, numPipeOps, regBuff, overlap and graph are in
- * both. */
+/* Whether some communicator, numPipeOps, regBuff, overlap, graph is in both. */
 bool stp_boxes_share_calls(const struct stp_box *a, const struct stp_box *b);
 
 /* Stores the intersection of both boxes; false if it is empty. */

@@ -57,16 +57,14 @@ struct stp_contract {
     uint64_t seed; /* of the options */
 };
 
-/*
- * Runs all checks, several at a time, and fills *contract_ret, to be freed with
+/* Runs all checks, several at a time, and fills *contract_ret, to be freed with
  * stp_contract_free().  A tuner that fails checks is no error: STP_ERR_DEVICE
  * is for a machine that cannot be read, STP_ERR_IO for temporary files or
  * processes that cannot be had, STP_ERR_RANGE for no check of the name.  On
  * SIGINT and SIGTERM its processes and files go away, and then the caller as if
  * it had not caught the signal.
  *
- * The caller must have no other threads, and no child processes of its own.
- */
+ * The caller must have no other threads, and no child processes. */
 enum stp_status stp_contract_run(const struct stp_contract_options *options,
                                  struct stp_contract *contract_ret,
                                  struct stp_error *err);

@@ -16,10 +16,8 @@ enum { MAX_OUTPUT = 1 << 24, OUTPUT_PATH = STP_PATH + 32 };
 
 /* ==== a process for each check ==== */
 
-/*
- * The output of the tuner goes to a file, so that it does not mix with the
- * verdicts; what a sanitizer or an assertion said there becomes part of them.
- */
+/* The output of the tuner goes to a file, not among the verdicts; what a
+ * sanitizer or an assertion said there becomes part of them. */
 
 /* A process to run, and what became of it. */
 struct job {
@@ -166,12 +164,10 @@ static void run_tell(const struct job *job, const struct job *end,
             (double)(now - job->began_ns) / 1e9);
 }
 
-/*
- * Runs all jobs, several at a time, and leaves verdicts in their slots, also of
+/* Runs all jobs, several at a time, and leaves verdicts in their slots, also of
  * crashes, hangs and exits.  False if a signal came (*signal_ret; the mask of
  * the caller must block it) or no process could be had (*signal_ret 0); then
- * none is left running.
- */
+ * none is left. */
 static bool run_jobs(struct job *jobs, size_t n, const sigset_t *blocked,
                      const sigset_t *unblocked, int *signal_ret)
 {

@@ -1,5 +1,4 @@
-/* contract_suite.h - the inputs of contract checks, and the functions they
- * share */
+/* contract_suite.h - inputs of contract checks, and functions they share */
 #pragma once
 
 #include <stdarg.h>
@@ -176,11 +175,9 @@ struct stp_decision {
     int n_channels;
 };
 
-/*
- * The calls, by number: each collective of each size by itself, with plain
+/* The calls, by number: each collective of each size by itself, with plain
  * buffers, of which every check asks STP_N_LONE, those of the first sizes; then
- * these in other ways: numPipeOps and regBuff, to STP_N_MORE in 17 of them.
- */
+ * in other ways: numPipeOps and regBuff, to STP_N_MORE in 17 of them. */
 enum {
     STP_N_WAYS = 40,
     STP_N_LONE = STP_N_FIRST_PROBES * NCCL_NUM_TUNED_FUNCS,
@@ -190,8 +187,7 @@ enum {
 };
 struct mock_call stp_contract_call(uint64_t seed, size_t i);
 
-/* Questions: the STP_N_LONE, and each once more in a way that 'turn' changes.
- */
+/* Questions: the STP_N_LONE, and each again in a way that 'turn' changes. */
 enum { STP_N_QUESTIONS = 2 * STP_N_LONE };
 struct mock_call stp_contract_question(uint64_t seed, size_t i, size_t turn);
 
@@ -230,8 +226,7 @@ stp_contract_fn stp_check_calls, stp_check_empty, stp_check_policies,
     stp_check_versions;
 
 struct stp_asked;
-/* Says by stp_contract_set() of asked->slot if the call did what it must
- * not. */
+/* Says by stp_contract_set() of asked->slot if the call did wrong. */
 typedef void stp_judge_fn(const struct stp_asked *asked);
 stp_judge_fn stp_judge_success, stp_judge_inside, stp_judge_negative,
     stp_judge_revived, stp_judge_channels, stp_judge_unmatched;

@@ -5,13 +5,11 @@
 
 #include "analyse/contract/contract_suite.h"
 
-/*
- * Functions of libc that keep what they go on with in memory that all threads
+/* Functions of libc that keep what they go on with in memory that all threads
  * share. A tuner that calls one races with inits and calls of other
- * communicators and with the application, which may be between two calls of
- * it; how often that shows is chance. So the application's part is played here:
- * what it was told must still hold after the tuner had its turn.
- */
+ * communicators and with the application, which may be between two calls of it;
+ * how often that shows is chance. So its part is played here: what it was told
+ * must still hold after the tuner had its turn. */
 static char words[] = "first second";
 static const char *told_text; /* of ctime() */
 static char first_text[32];

@@ -1,5 +1,4 @@
-/* explain.h - what a tuner plugin decides, size by size, beside NCCL's choice
- */
+/* explain.h - what a tuner decides, size by size, beside NCCL's choice */
 #pragma once
 
 #include "core/policy/policy.h"

@@ -96,8 +96,7 @@ static double execution_bytes(const cJSON *value)
     return sum;
 }
 
-/* The collective is the first of the values that names one, else the last
- * text. */
+/* The collective is the first value that names one, else the last text. */
 static enum stp_status execution_add_collective(struct reading *r,
                                                 struct node *node,
                                                 const cJSON *json)

@@ -130,8 +130,7 @@ enum stp_status stp_read_group(struct reading *r, const char *name, double size,
     return STP_OK;
 }
 
-/* The groups of a job, as the flight recorder and an execution trace list
- * them. */
+/* The groups of a job, as flight recorder and execution trace list them. */
 enum stp_status stp_read_groups(struct reading *r, unsigned line,
                                 const cJSON *json)
 {

@@ -196,9 +196,8 @@ static int compare_agree(struct stp_compare_session *s, int status,
                                : stp_complain_in(s->world, exchanged, &err);
 }
 
-/* Chooses MASTER_PORT, on which nothing listens: each run has a rendezvous of
- * its own, as the store of torchrun's agent holds the keys of the runs before.
- */
+/* Chooses MASTER_PORT, on which nothing listens: a rendezvous for each run, as
+ * the store of torchrun's agent holds the keys of the runs before. */
 static int compare_choose_port(struct stp_compare_session *s)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};

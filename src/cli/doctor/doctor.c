@@ -41,8 +41,7 @@ static const struct stp_command_line doctor_line = {
     .one = "program",
 };
 
-/* Tells how this program came here, by where it lies and what lies beside it.
- */
+/* Tells how this program came here, by where it lies and what beside it. */
 static void doctor_installed(struct stp_doctor *d)
 {
     static const struct {
@@ -114,8 +113,7 @@ static void doctor_shm(struct stp_doctor *d)
                      "%s has %.0f MiB free", path, n_bytes / (1 << 20));
 }
 
-/* In the order in which they are told; later ones use what earlier ones found.
- */
+/* In the order of the output; later ones use what earlier ones found. */
 static void (*const checks[])(struct stp_doctor *d) = {
     doctor_installed,  stp_doctor_read_conf, stp_doctor_libraries,
     stp_doctor_plugin, stp_doctor_online,    stp_doctor_gpus,

@@ -1,7 +1,6 @@
-/* doctor_nccl.c - which libnccl a job finds here, and which plugin that loads
+/* doctor_nccl.c - the libnccl that a job finds, and the plugin that loads
  *
- * Others' libraries may crash when they are opened, so a child opens them.
- */
+ * Others' libraries may crash when they are opened, so a child opens them. */
 #include <dlfcn.h>
 #include <glob.h>
 #include <link.h>

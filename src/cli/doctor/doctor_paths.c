@@ -103,8 +103,7 @@ static struct path_cost paths_find_cost(const struct stp_comparisons *all,
 
 /* ---- findings ---- */
 
-/* The measurements of a fast path: no points, and no path, if there are
- * none. */
+/* The measurements of a fast path: no points and no path if there are none. */
 struct path_measurements {
     char path[STP_CLI_PATH];
     struct stp_dataset data;
@@ -149,8 +148,7 @@ static void paths_price(struct stp_doctor *d, const struct stp_variable *v,
             cost.times.with, cost.most, stp_source_name(cost.times.source));
 }
 
-/* Loads the file that is named, or that `steptune tune` left beside the policy.
- */
+/* Loads the file that is named, or that `tune` left beside the policy. */
 static void paths_load(struct stp_doctor *d, struct path_measurements *m)
 {
     static struct stp_tune_files files;

@@ -48,8 +48,7 @@ enum {
  * Incumbents won in short windows, while other keys ran other arms. So the set
  * of all incumbents is compared with NCCL's own choice for all keys, in blocks
  * of long windows (trial.h), once no search is left and after each change of
- * the set. A set that is slower by more than 2 standard errors loses its newest
- * arm. */
+ * the set. A set slower by more than 2 standard errors loses its newest arm. */
 enum stp_strategy {
     STP_STRATEGY_HALVING, /* successive elimination with confidence bounds */
     STP_STRATEGY_EPSILON, /* epsilon-greedy on running means, as in the seeds */

@@ -27,8 +27,7 @@ int stp_bandit_index(const struct stp_bandit_slot *slot,
 
 /* ---- HALVING ---- */
 
-/* Whether an arm is still to be told apart from the incumbent, and whether any
- * is. */
+/* Whether an arm is still to be told from the incumbent, and whether any is. */
 bool stp_bandit_is_left(const struct stp_bandit_slot *slot, unsigned arm);
 bool stp_bandit_any_left(const struct stp_bandit_slot *slot);
 

@@ -1,5 +1,4 @@
-/* bandit_gains.c - what was measured: gains of arms, and how much blocks vary
- */
+/* bandit_gains.c - what was measured: gains of arms, how blocks vary */
 #include <math.h>
 #include <string.h>
 

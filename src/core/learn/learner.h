@@ -89,10 +89,9 @@ typedef void (*stp_learn_sink)(void *user, const struct stp_learn_event *event);
 
 struct stp_learner; /* opaque */
 
-/* 'history' holds the calls, and lives as long; NULL: no call is counted, so
- * that EPSILON draws but once.
- * 'sink' receives events within the functions below; NULL: events are dropped.
- */
+/* 'history' holds the calls, and lives as long; NULL: no call is counted,
+ * EPSILON draws once. 'sink' receives events within the functions below; NULL:
+ * events are dropped. */
 enum stp_status stp_learner_open(const struct stp_learner_rules *rules,
                                  const struct stp_history *history,
                                  stp_learn_sink sink, void *user,

@@ -45,8 +45,7 @@ size_t stp_windows_pending(const struct stp_windows *windows);
 bool stp_windows_begin(struct stp_windows *windows,
                        const struct stp_trial *trial);
 
-/* Takes the time 'ns', above 0, at which call number 'call' began on the
- * GPU. */
+/* Takes the time 'ns', above 0, at which call 'call' began on the GPU. */
 void stp_windows_time(struct stp_windows *windows, uint64_t call, uint64_t ns);
 
 /* Call number 'call' was not the one that the windows' equal work has: the

@@ -94,14 +94,12 @@ const struct stp_rule *stp_policy_rule(const struct stp_policy *policy,
 enum stp_policy_kind stp_policy_get_kind(const struct stp_policy *policy);
 
 /* Whether the policy keeps results as they are under NCCL's own choice, to the
- * bit: it has the line "# bits: same", the only comment that means something.
- */
+ * bit: it has the line "# bits: same", a comment that has a meaning. */
 bool stp_policy_same_bits(const struct stp_policy *policy);
 
 /* A hash of what the rules say, and of whether they keep the same bits.  Equal
- * for two files that differ only in other comments, spacing, header and
- * spelling of numbers; two ranks whose hashes differ would disagree.  Never 0.
- */
+ * for files that differ only in other comments, spacing, header and spelling;
+ * two ranks whose hashes differ would disagree.  Never 0. */
 uint64_t stp_policy_hash(const struct stp_policy *policy);
 
 /* ---- lookup ---- */

@@ -147,8 +147,7 @@ static void policy_collect_items(struct sweep *s, const struct stp_shape *shape)
     }
 }
 
-/* A class that is not there has the number 0, whose 'first' is NONE for ever.
- */
+/* A class that is not there has the number 0, whose 'first' stays NONE. */
 static void policy_link_classes(struct sweep *s)
 {
     uint32_t *heap = s->heaps;

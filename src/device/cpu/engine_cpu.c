@@ -124,8 +124,7 @@ static enum stp_status cpu_select_arm(void *self, const struct stp_arm *arm,
 /* ---- running ---- */
 
 /* A broken connection is the first that a rank sees of another that died. Waits
- * up to a second for the world to know which one, and then has *err say that.
- */
+ * up to a second for the world to know which one, and has *err say that. */
 static void cpu_find_dead_rank(const struct stp_world *world,
                                struct stp_error *err)
 {

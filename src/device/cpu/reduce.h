@@ -1,5 +1,4 @@
-/* reduce.h - arithmetic on elements, for libraries that leave it to their user
- */
+/* reduce.h - arithmetic on elements, for libraries that have none */
 #pragma once
 
 #include <stddef.h>

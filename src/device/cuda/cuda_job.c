@@ -153,8 +153,7 @@ static long job_seconds_now(void)
 }
 
 /* Processes that died are looked for by one rank: exchange() is its, too.  Of
- * measuring ranks the pool of device/device.c looks for them, and at the time.
- */
+ * measuring ranks the pool of device/device.c does, and at the time. */
 static enum stp_status job_check_limits(struct stp_cuda_rank *r, long since,
                                         struct stp_error *err)
 {

@@ -208,8 +208,7 @@ static enum stp_status cuda_connect_part(void *user, unsigned thread,
 
 /* ---- all of it ---- */
 
-/* How many different values ranks have of the SIZE bytes at OFFSET of a place.
- */
+/* How many values ranks have of the SIZE bytes at OFFSET of a place. */
 static unsigned cuda_count_different(const struct stp_cuda *d, size_t offset,
                                      size_t size)
 {

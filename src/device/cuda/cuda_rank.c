@@ -292,8 +292,7 @@ static enum stp_status rank_record(struct stp_cuda_rank *r, unsigned stream,
 
     STP_TRY(rank_begin_call(r, stream, err));
     STP_TRY(stp_cuda_events(r, event, err));
-    /* In a graph an event that is timed cannot be waited for: two are recorded.
-     */
+    /* In a graph none can wait for a timed event: two are recorded. */
     result = cudaEventRecordWithFlags(r->events[event], r->stream[stream],
                                       r->captures ? cudaEventRecordExternal
                                                   : cudaEventRecordDefault);

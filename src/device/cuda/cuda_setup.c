@@ -1,5 +1,4 @@
-/* cuda_setup.c - communicators of other configurations, and registered memory
- */
+/* cuda_setup.c - communicators of other configurations, registered memory */
 
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels.h"

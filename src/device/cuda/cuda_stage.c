@@ -38,8 +38,7 @@ enum stp_status stp_cuda_stage_call(struct stp_cuda_rank *r, unsigned stream,
     struct stp_transfer staged = *t;
     enum stp_status status;
 
-    /* All ranks make the same calls, and so run out of places at the same one.
-     */
+    /* All ranks make the same calls, and run out of places at the same. */
     if (!has_kernel || share % STP_STAGE_UNIT != 0 ||
         staging->n_due == STP_CUDA_STAGED ||
         staging->n_bytes > window->nbytes ||

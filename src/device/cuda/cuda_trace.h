@@ -28,10 +28,9 @@ struct stp_cuda_trace {
     struct stp_spans host;            /* ranges that ended */
 };
 
-/* As stp_engine_ops.trace_begin, for GPU 'gpu' and its streams, of which no
- * work is under way.  STP_ERR_NOTHING if this was built without CUPTI or finds
- * no libcupti; STP_ERR_DEVICE if CUPTI refuses, as where another profiler has
- * it. */
+/* As stp_engine_ops.trace_begin, for GPU 'gpu' and its streams, which do no
+ * work.  STP_ERR_NOTHING if this was built without CUPTI or finds no libcupti;
+ * STP_ERR_DEVICE if CUPTI refuses, as where another profiler has it. */
 enum stp_status stp_cuda_trace_begin(struct stp_cuda_trace *trace, int gpu,
                                      const cudaStream_t stream[STP_N_STREAMS],
                                      struct stp_error *err);

@@ -215,8 +215,7 @@ static enum stp_status mock_compute(const struct engine *e,
                    : stp_mock_gemm(e->machine, &p->gemm, compute_ret, err);
 }
 
-/* A transfer as the collective that it is a part of; on one rank NCCL copies.
- */
+/* A transfer as the collective of which it is a part; one rank copies. */
 static void mock_collect(const struct engine *e, struct stp_work *work)
 {
     const struct stp_transfer t = work->as.transfer;

@@ -29,8 +29,7 @@ static const struct {
     [STP_OP_PREMULSUM] = {PRE_MUL_SUM, PRE_MUL_SUM},
 };
 
-/* NCCL moves broadcasts and allgathers as bytes, which no rank reduces.
- */
+/* NCCL moves broadcasts and allgathers as bytes, and reduces none. */
 void stp_set_operation(struct mock_call *call, int type, int op)
 {
     enum device_op device_op =

@@ -148,8 +148,7 @@ static enum stp_status learned_read_old(const struct job *job, FILE *fp,
     return status;
 }
 
-/* *same_bits_ret: whether all old rules keep the bits of sums, or there are
- * none. */
+/* *same_bits_ret: whether all old rules, if any, keep the bits of sums. */
 static enum stp_status learned_keep_old(const struct job *job, FILE *to,
                                         bool *same_bits_ret)
 {

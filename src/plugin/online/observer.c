@@ -20,8 +20,7 @@ enum {
 /* The last timed calls, to which launches are matched; all 0 at first.  NCCL
  * asks the tuner about all collectives of a group, then launches them; some
  * calls are simulated or captured, and never launched.  The launch path notes
- * calls, NCCL's profiler looks them up for launches, perhaps in another thread.
- */
+ * calls, NCCL's profiler looks them up, perhaps in another thread. */
 struct recent {
     _Atomic unsigned n;
     _Atomic unsigned first;    /* of the group that is asked about */

@@ -166,8 +166,7 @@ void stp_profile_release(struct stp_profile *profile)
     free(profile);
 }
 
-/* Sets NCCL's activation mask, which NCCL reads in any thread. Under the
- * lock. */
+/* Sets NCCL's activation mask, which any thread reads. Under the lock. */
 static void profile_set_mask(void)
 {
     int mask = process.n_wants > 0 ? EVENTS : 0;

@@ -239,8 +239,7 @@ static void recorder_print(const struct record *record)
         recorder_print_number(atomic_load(&record->end_ns), end));
 }
 
-/* Writes the launches that have ended, in order, or all of them. Under the
- * lock. */
+/* Writes the launches that ended, in order, or all of them. Under the lock. */
 static void recorder_write(bool is_last)
 {
     const uint64_t head =

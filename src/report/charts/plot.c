@@ -164,8 +164,7 @@ static bool plot_same(const struct stp_labelled *a,
                   : a->curve->like.n_ranks == b->curve->like.n_ranks;
 }
 
-/* Counts the other series, or numbers of processes, before that of curve
- * 'i'. */
+/* Counts the series, or numbers of processes, before that of curve 'i'. */
 static size_t plot_rank_of(const struct stp_labelled_set *set, size_t i,
                            bool series)
 {

@@ -74,8 +74,7 @@ void stp_print_iterations(const struct stp_iteration_summary *summary,
                           FILE *fp);
 void stp_print_regimes(const struct stp_iteration_report *report, FILE *fp);
 
-/* Add the rows of settings with their arms, and those of regimes, to an object.
- */
+/* Add rows of settings with their arms, and those of regimes, to an object. */
 void stp_put_iterations(const struct stp_iteration_summary *summary,
                         struct cJSON *object);
 void stp_put_regimes(const struct stp_regime *regimes, size_t n,

@@ -102,13 +102,11 @@ struct stp_learning_setting {
                            a file; NULL: there was none */
 };
 
-/* The gain that blocks tell, with its 95 percent interval; 0 for fewer than
- * two. */
+/* The gain that blocks tell, with its 95 percent interval; 0 below two. */
 struct stp_learning_gain stp_learning_gain_of(size_t n_blocks, double log_gain,
                                               double log_ss);
 
-/* Adds a gain: "-" and null for none, and in text for one without an interval.
- */
+/* Adds a gain: "-" and null for none, in text also without an interval. */
 void stp_put_learning_gain(const struct stp_learning_gain *gain,
                            const char *key, const char *heading,
                            struct stp_table *table);

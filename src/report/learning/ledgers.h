@@ -35,9 +35,8 @@ enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
                                   const struct stp_staged *staged, bool is_json,
                                   FILE *fp, struct stp_error *err);
 
-/* Prints counters of these decisions, of communicators for which the plugin
- * stepped aside and of staged collectives (NULL: none), as Prometheus reads
- * them. */
+/* Prints counters of these decisions, of communicators left alone and of staged
+ * collectives (NULL: none), as Prometheus reads them. */
 enum stp_status stp_print_ledgers_metrics(const struct stp_ledgers *ledgers,
                                           const struct stp_staged *staged,
                                           FILE *fp, struct stp_error *err);

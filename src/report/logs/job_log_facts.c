@@ -176,8 +176,7 @@ static void facts_list(const struct stp_job_log *log, enum stp_log_scope scope,
 
 /* ---- tables ---- */
 
-/* A row; with 0 lines one of what the log lacks.  Shape 0 is that of the job.
- */
+/* A row; with 0 lines one of what the log lacks.  Shape 0 is the job's. */
 static void facts_put(struct stp_table *t, unsigned shape, const char *what,
                       const struct log_said *said)
 {

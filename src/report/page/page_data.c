@@ -143,8 +143,7 @@ static void page_fill_row(struct stp_page_row *row,
 
     if (row->swept != NULL) {
         /* Finds the fastest arm that a tuner can choose, if it is faster than
-         * AUTO and no choice that NCCL made by itself, and the fastest setup.
-         */
+         * AUTO and not NCCL's own choice, and the fastest setup. */
         for (size_t i = 0; i < row->swept->n_arms; i++) {
             const struct stp_comparison *c = &row->swept->arms[i];
             const bool is_setup = c->arm.kind == STP_ARM_SETUP;

@@ -12,8 +12,7 @@
 
 enum { STP_PAGE_TEXT = 800, STP_PAGE_WARNINGS = 32 };
 
-/* A policy, or measurements: collectives are compared, training steps summed
- * up. */
+/* A policy, or measurements: collectives are compared, steps summed up. */
 struct stp_page_file {
     const char *name; /* without its folder; NULL: none */
     char run[STP_RUN_NAME];

@@ -88,8 +88,7 @@ static enum stp_status page_find_add_file(struct stp_page_found *found,
         return stp_fail(err, STP_ERR_SYNTAX,
                         "'%.160s' is empty, expected a policy or measurements",
                         path);
-    /* The kind that the name says comes first: all have a policy without rules.
-     */
+    /* The kind of the name comes first: all have a policy without rules. */
     for (int k = -1; k < STP_N_POLICY_KINDS && kind == STP_PAGE_N_SOURCES;
          k++) {
         const enum stp_policy_kind tried =

@@ -57,8 +57,7 @@ void stp_print_versions(const struct stp_choice_cases *c, FILE *fp)
     fputs(".\n", fp);
 }
 
-/* A row for each run of versions that choose alike, or one with a column a
- * case. */
+/* A row a run of versions that choose alike, or one with a column a case. */
 static void choices_put(const struct stp_choice_cases *c,
                         const struct stp_overlay_row *row, struct stp_table *t)
 {

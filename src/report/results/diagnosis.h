@@ -34,8 +34,7 @@ void stp_diagnose(struct stp_diagnosis *diagnosis, enum stp_symptom_level level,
                   const char *why, const char *todo, const char *fmt, ...)
     STP_PRINTF(5, 6);
 
-/* Set the reason and the remedy of the last symptom, where they are no fixed
- * text. */
+/* Set reason and remedy of the last symptom, where they are no fixed text. */
 void stp_diagnose_why(struct stp_diagnosis *diagnosis, const char *fmt, ...)
     STP_PRINTF(2, 3);
 void stp_diagnose_todo(struct stp_diagnosis *diagnosis, const char *fmt, ...)
@@ -48,7 +47,6 @@ size_t stp_count_symptoms(const struct stp_diagnosis *diagnosis,
 void stp_put_diagnosis(struct stp_table *table,
                        const struct stp_diagnosis *diagnosis);
 
-/* A paragraph a symptom, and a last line with the count of each level; or JSON.
- */
+/* A paragraph a symptom, and a line with the count of each level; or JSON. */
 void stp_print_diagnosis(const struct stp_diagnosis *diagnosis, bool is_json,
                          FILE *fp);

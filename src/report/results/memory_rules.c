@@ -240,8 +240,7 @@ stp_memory_rules_derive(const struct stp_memory_situations *situations,
 
 /* ---- measuring rules that are there ---- */
 
-/* Adds what the rule's arm did at the sizes of one situation that it decides.
- */
+/* Adds what the rule's arm did at the sizes of a situation that it decides. */
 static void rules_measure(struct gathering *g, const struct stp_policy *policy,
                           const struct stp_memory_situation *s,
                           struct stp_memory_rule *rule)

@@ -62,8 +62,7 @@ void stp_memory_rules_free(struct stp_memory_rules *rules);
 
 struct stp_table;
 
-/* A row for each rule; a row for the i-th size that the rule of a number rests
- * on. */
+/* A row for each rule; a row for the i-th size that a rule rests on. */
 void stp_put_memory_rules(const struct stp_memory_table *memory,
                           struct stp_table *table);
 void stp_put_memory_size(const struct stp_memory_table *memory, size_t rule,

@@ -87,8 +87,7 @@ static double normal_busbw(const struct size *s)
     return stp_busbw(s->m.coll, s->m.n_ranks, s->m.n_bytes, s->us);
 }
 
-/* The pair that ran, or that the others say would run; false if nobody knows.
- */
+/* The pair that ran, or would by the others; false if nobody knows. */
 static bool normal_ran(const struct size *s, const struct stp_measurement **ran)
 {
     *ran = s->m.ran_algo >= 0                              ? &s->m
@@ -110,8 +109,7 @@ static bool normal_is_off(const struct size *s, double *ratio_ret)
     return ratio > most || ratio < 1 / most;
 }
 
-/* Says how the size falls out of line with its neighbours; false if it does
- * not. */
+/* Says how the size is out of line with its neighbours; false if it is not. */
 static bool normal_judge(const struct stp_normal *normal, const struct size *s,
                          const struct size *before, const struct size *after,
                          char text[STP_TABLE_CELL])

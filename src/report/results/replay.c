@@ -1,5 +1,4 @@
-/* replay.c - AUTO's and a plugin's choice for the collectives of a
- * trace */
+/* replay.c - AUTO's and a plugin's choice for a trace's collectives */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,8 +111,7 @@ void stp_print_trace(const struct stp_trace *trace, FILE *fp)
     }
 }
 
-/* Whether parts of some ranks begin between two grains, which LL alone does not
- * mind. */
+/* Whether parts of ranks begin between two grains, which LL does not mind. */
 static bool replay_is_unaligned(const struct replay_row *row)
 {
     const struct mock_call *call = &row->call->call;

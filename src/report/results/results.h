@@ -21,8 +21,7 @@ struct stp_replay;
 struct stp_table; /* report/table.h */
 struct cJSON;
 
-/* Adds a workload to a row of JSON, without the GEMM if each size has its own.
- */
+/* Adds a workload to a row of JSON, without a GEMM if each size has its own. */
 void stp_put_workload(const struct stp_workload *work, bool has_gemm,
                       struct stp_table *table);
 
@@ -74,8 +73,7 @@ void stp_put_arm(const struct stp_comparison *arm, uint64_t n_bytes,
 void stp_put_steadiness(const struct stp_steadiness *steadiness,
                         struct cJSON *object);
 
-/* Adds what a point is of: "allreduce", or of iterations "overlap x 8, ratio
- * 1". */
+/* Adds what a point is of: "allreduce", or "overlap x 8, ratio 1". */
 void stp_put_subject(const struct stp_point *point, struct stp_table *table);
 
 /* Whether points have other ranks than the machine, so that rows want them. */
@@ -203,8 +201,7 @@ void stp_print_contract(const struct stp_contract *contract, bool is_json,
                         FILE *fp);
 
 /* A line a finding, as compilers print them, and how many there are.  If
- * 'fixed', a finding that has a fix is printed with the change that the fix
- * made. */
+ * 'fixed', a finding is printed with the change that its fix made. */
 void stp_print_findings(const struct stp_findings *findings, const char *path,
                         bool fixed, bool is_json, FILE *fp);
 
@@ -229,6 +226,5 @@ struct stp_normal {
  * can be compared with it. */
 bool stp_is_auto_alone(const struct stp_dataset *data);
 
-/* Prints a sentence and the sizes that fall out of line, or all sizes as JSON.
- */
+/* Prints a sentence and the sizes out of line, or all sizes as JSON. */
 void stp_print_normal(const struct stp_normal *normal, bool is_json, FILE *fp);

@@ -455,8 +455,7 @@ static void lines_print_spread(const struct stp_train_points *points,
                    strcmp(from, to) != 0 ? to : "");
 }
 
-/* Writes the lines of a column, a block each; raises *highest to the highest
- * end. */
+/* Writes the lines of a column, a block each; raises *highest to their end. */
 static void lines_write_panel(struct train_page *page, size_t column,
                               double *highest)
 {

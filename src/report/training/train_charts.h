@@ -38,8 +38,7 @@ void stp_train_chart_name(const struct stp_train_chart *chart,
 
 enum { STP_TRAIN_CHART_PATH = 4096 };
 
-/* "FOLDER/NAME.ENDING"; of no folder (NULL) "NAME.ENDING".  False if it is too
- * long. */
+/* "FOLDER/NAME.ENDING"; of no folder (NULL) "NAME.ENDING".  False: too long. */
 bool stp_train_chart_path(const char *folder, const char *name,
                           const char *ending, char path[STP_TRAIN_CHART_PATH]);
 

@@ -10,8 +10,7 @@
 #include "core/text.h"
 #include "report/take.h"
 
-/* The modes in the order of charts; those of several GPUs by how many jobs use
- * them. */
+/* The modes in the order of charts; those of several GPUs by use. */
 static const char *const modes[] = {"single",   "naive",   "interleaved",
                                     "bucketed", "sharded", NULL};
 static const char *const modes_by_use[] = {"bucketed", "interleaved", "naive",
@@ -24,8 +23,7 @@ bool stp_train_on_cpus(const struct stp_train_run *run)
     return strstr(run->made_by, " process") != NULL;
 }
 
-/* ---- traits: properties that must be alike, since they are not compared ----
- */
+/* ---- traits: properties that must be alike, as none compares them ---- */
 
 enum train_trait {
     TRAIT_WORK,
