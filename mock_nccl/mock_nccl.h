@@ -266,8 +266,7 @@ int mock_release_find(const char *version);
 /* The newest tuners that such a version knows: 2 to 7. */
 int mock_release_newest_tuner(const char *version);
 
-/* Whether a version is newer than the newest supported one, as which it is
- * played. */
+/* Whether a version is newer than the newest known, as which it is played. */
 bool mock_release_is_newer(const char *version);
 
 /* Checks what NCCL_ALGO and NCCL_PROTO, NULL for unset, leave on any machine.
@@ -471,8 +470,7 @@ struct mock_copy {
 };
 enum { MOCK_MAX_COPIES = 2 };
 
-/* A collective with the attributes that the application and NCCL's grouping
- * give it. */
+/* A collective with what the application and NCCL's grouping give it. */
 struct mock_call {
     ncclFunc_t coll;
     size_t n_bytes; /* as getCollInfo counts them: allgather and reducescatter
@@ -636,9 +634,8 @@ ncclResult_t mock_comm_capture(struct mock_comm *comm,
                                const struct mock_call *calls, size_t n,
                                struct mock_cuda_graph **graph_ret);
 
-/* Launches the graph: the decisions of its capture run, and NCCL calls no
- * tuner. 'outcomes_ret' has room for as many outcomes as there were captured
- * calls. */
+/* Launches the graph: the decisions of its capture run, no tuner is called.
+ * 'outcomes_ret' has room for as many outcomes as there were captured calls. */
 void mock_graph_launch(const struct mock_cuda_graph *graph,
                        struct mock_outcome *outcomes_ret);
 void mock_graph_destroy(struct mock_cuda_graph *graph);

@@ -76,8 +76,7 @@ ncclResult_t mock_ranks_shrink(struct mock_ranks *parent,
                                const struct mock_machine *machine,
                                struct mock_ranks **child_ret);
 
-/* Finalizes the ranks in NCCL's order: rank 0, then from the last down to
- * rank 1. */
+/* Finalizes the ranks in NCCL's order: rank 0, then from the last to rank 1. */
 void mock_ranks_destroy(struct mock_ranks *ranks);
 
 /* A step of every rank: a group, or one collective. */

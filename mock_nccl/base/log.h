@@ -10,8 +10,7 @@
 void mock_log(ncclDebugLogLevel level, unsigned long flags, const char *file,
               int line, const char *fmt, ...) NCCL_ABI_PRINTF;
 
-/* False if nobody receives lines of the level, so that they need not be
- * formatted. */
+/* False if nobody receives lines of the level, none need be formatted. */
 bool mock_log_is_enabled(ncclDebugLogLevel level);
 
 #define MOCK_INFO(flags, ...)                                                  \

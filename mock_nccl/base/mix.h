@@ -10,6 +10,5 @@
  * multiples of MOCK_GOLDEN are a random sequence. */
 uint64_t mock_mix(uint64_t z);
 
-/* The commId of a child: a hash that distinguishes it from its parent and
- * siblings. */
+/* The commId of a child: a hash unlike those of parent and siblings. */
 uint64_t mock_child_id(uint64_t parent, uint64_t n_splits, int color);

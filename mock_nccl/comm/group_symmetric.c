@@ -32,8 +32,7 @@ static bool group_symmetric_has_kernel(const struct mock_choice_rules *rules,
 
 /* ---- collectives of one kernel ---- */
 
-/* The collectives of one kind and the same windows, in the order in which NCCL
- * finds them. */
+/* The collectives of one kind and the same windows, in NCCL's order. */
 struct batch {
     struct mock_symmetric_work work;
     struct mock_call call; /* as NCCL asks about them */

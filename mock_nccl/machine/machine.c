@@ -64,8 +64,7 @@ static int machine_min(int a, int b)
 
 /* ---- counts that NCCL derives from the graphs ---- */
 
-/* Doubles the search channels; quadruples them if few fast channels feed a
- * network. */
+/* Doubles the search channels; quadruples few fast ones of a network. */
 static int machine_count_channels(const struct mock_machine_info *info,
                                   const struct mock_graphs *graphs,
                                   bool collnet)

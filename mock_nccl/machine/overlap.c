@@ -176,8 +176,7 @@ static enum rating overlap_rate_arm(const struct mock_arm *arm,
                                                                     : LIKE_COLL;
 }
 
-/* The arm of the mode, or else of the other in which compute and collectives
- * overlap. */
+/* The arm of the mode, or else of the other mode with overlap. */
 static const struct mock_arm *
 overlap_find_arm(const struct mock_recorded *overlaps,
                  const struct overlap_query *w)
@@ -230,8 +229,7 @@ overlap_estimate_others(const struct mock_recorded *overlaps,
 static struct estimate overlap_estimate(const struct mock_machine *machine,
                                         const struct overlap_query *w)
 {
-    /* Copies run beside kernels; that they share memory with them is not
-     * modelled. */
+    /* Copies run beside kernels; the memory that they share is not modelled. */
     static const struct estimate free_engines = {0, 1, MOCK_TIME_MODELLED};
     const struct mock_recorded *overlaps = machine->overlaps;
     const struct mock_arm *arm;

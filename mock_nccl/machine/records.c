@@ -30,8 +30,7 @@ static const struct mock_words sources = {source_words, 5};
 static const char *const bits_words[] = {"-", "same", "other"};
 static const struct mock_words all_bits = {bits_words, 3};
 
-/* The words of both columns of a way, behind those of algorithms and of
- * protocols. */
+/* The words of a way's columns, behind those of algorithms and protocols. */
 #define WAYS                                                                   \
     "reg", "sym", "ce", "sym/ctas=16-64", "sym/ctas=32-64", "stage",           \
         "stage/ctas=16-64", "stage/ctas=32-64"

@@ -101,8 +101,7 @@ cost_model_get_inputs(const struct mock_machine_info *info,
 
 /* ---- supported combinations ---- */
 
-/* LL128 requires that stores of 128 bytes arrive whole, which some links do not
- * guarantee. */
+/* LL128 requires that 128 bytes arrive whole, which some links do not do. */
 static bool cost_model_ll128_is_safe(const struct mock_inputs *in, int algo)
 {
     const struct mock_graph *graph = mock_graph_of(in, algo);

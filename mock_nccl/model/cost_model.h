@@ -110,8 +110,7 @@ void mock_model_build(struct mock_model *model,
                       const ncclTunerConstants_v7_t *constants,
                       const struct mock_user_choice *choice);
 
-/* Whether NVLS and CollNet support the collective, which 2.21 passes to a
- * tuner. */
+/* Whether NVLS and CollNet have the collective, which 2.21 tells a tuner. */
 bool mock_model_nvls(const struct mock_model *model,
                      const struct mock_call *call);
 bool mock_model_collnet(const struct mock_model *model,

@@ -144,8 +144,7 @@ static bool loader_find_tuner(struct mock_nccl *nccl)
             found = dlsym(nccl->library, symbol);
         else if (nccl->options.static_tuner_version == v)
             found = nccl->options.static_tuner;
-        /* NCCL's wrapper of dlsym logs failures, but its newest shim does not
-         * use it */
+        /* NCCL's wrapper of dlsym logs failures; its newest shim uses none */
         if (nccl->library != NULL && found == NULL &&
             v != nccl->version->newest_tuner) {
             snprintf(why, sizeof(why), "%s", dlerror());

@@ -35,8 +35,7 @@ static bool tuner_is_open(const struct mock_ask_args *args, int algo)
     return row[NCCL_PROTO_SIMPLE] != NCCL_ALGO_PROTO_IGNORE;
 }
 
-/* A v2 tuner returns a pair; NCCL makes it the cheapest entry unless it was
- * ruled out. */
+/* A v2 tuner returns a pair; NCCL makes it the cheapest unless ruled out. */
 static ncclResult_t tuner_ask_v2(const ncclTuner_v2_t *tuner, void *context,
                                  const struct mock_ask_args *args,
                                  int *n_channels)

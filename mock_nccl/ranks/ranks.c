@@ -191,8 +191,7 @@ ncclResult_t mock_ranks_create(struct mock_nccl *nccl,
 
 /* ---- children ---- */
 
-/* Runs the order on the parent's rank 'r', with its color and rank in the
- * child. */
+/* Runs the order on the parent's rank 'r', with color and rank in the child. */
 static ncclResult_t ranks_run_on(struct mock_ranks *parent, int r,
                                  struct mock_order order, int color, int rank)
 {

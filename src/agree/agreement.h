@@ -137,8 +137,7 @@ struct stp_agreement_ops {
      * later epoch changes anything, either. */
     bool (*next_epoch)(struct stp_agreement *agreement, uint32_t *proposal_ret);
 
-    /* Leaves. The ranks that stay notice no difference from a rank that was
-     * stopped. */
+    /* Leaves. To the ranks that stay it is as a rank that was stopped. */
     void (*leave)(struct stp_agreement *agreement);
 };
 

@@ -85,8 +85,7 @@ static enum stage board_access_epoch(struct stp_board_step *step,
         return board_take_decision(
             step, board_load(board_slot(board, step, step->epoch)));
     case READ_LAST_SLOT:
-        /* The slot may hold the last epoch, or a later one if this rank was
-         * stopped. */
+        /* The slot may hold the last epoch, or a later one after a stop. */
         step->old = board_load(board_slot(board, step, last));
         return board_is_behind(board_head_epoch(step->old), last) ? SAVE_HEAD
                                                                   : READ_FLOOR;

@@ -38,8 +38,7 @@ enum stp_status stp_segment_join(const struct stp_segment_key *key,
                                  struct stp_segment **segment_ret,
                                  uint32_t *index_ret, struct stp_error *err);
 
-/* Counts this rank as joined: it has written what the others read.  Once for
- * each join. */
+/* Counts this rank as joined: it has written what others read.  Once a join. */
 void stp_segment_enter(struct stp_segment *segment);
 
 /* The ranks that have entered. */

@@ -1,5 +1,4 @@
-/* compare.h - measurements into comparisons: every arm against the AUTO of its
- * own rounds */
+/* compare.h - comparisons: every arm against the AUTO of its own rounds */
 #pragma once
 
 #include "bench/measurement.h"

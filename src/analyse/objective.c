@@ -217,8 +217,7 @@ enum stp_status stp_objective_compare(const struct stp_dataset *selected,
 
 /* ---- what to register ---- */
 
-/* Returns the time of a collective in a sequential iteration, less the
- * compute. */
+/* The time of a collective in a sequential iteration, less the compute. */
 static double registered_behind(double us, const struct stp_workload *work)
 {
     return us / work->layers - work->compute_us;

@@ -14,8 +14,7 @@ struct stp_refine_terms {
     struct stp_range captured; /* as in struct stp_derive_terms */
 };
 
-/* An arm that takes more than this of the fastest arm's time is out of the
- * running. */
+/* An arm that takes more than this of the fastest arm's time is out. */
 #define STP_REFINE_NEAR 1.5
 
 /* Sizes are round numbers: so much beyond the resolution is as good. */

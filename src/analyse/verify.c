@@ -166,8 +166,7 @@ static bool verify_find_next(const struct stp_comparisons *verdicts,
     return found;
 }
 
-/* Limits a rule to a range; false if none of the sizes that it rests on is
- * within. */
+/* Limits a rule to a range; false if no size that it rests on is within. */
 static bool verify_limit(struct stp_derived_rule *rule, uint64_t min,
                          uint64_t max)
 {
@@ -192,8 +191,7 @@ size_t stp_verify_trim(const struct stp_comparisons *verdicts,
     size_t n = 0;
 
     while (verify_find_next(verdicts, rule, from, true, &refuted)) {
-        /* up to the largest size below at which the rule was tried, if there
-         * is one */
+        /* up to the largest size below at which the rule was tried, if any */
         uint64_t last = from;
 
         for (size_t i = 0; i < verdicts->n_points; i++) {

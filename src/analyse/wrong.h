@@ -14,8 +14,7 @@
 size_t stp_right_rows(const struct stp_dataset *data, bool keeps_auto,
                       const struct stp_measurement **rows);
 
-/* Orders pointers to rows by collective, communicator, size and arm, as qsort()
- * wants it. */
+/* Orders pointers to rows by collective, communicator, size and arm. */
 int stp_order_checks(const void *a, const void *b);
 
 /* Joins to 'bits' what another row says of a row's arm at its size: it is OTHER

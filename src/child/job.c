@@ -111,8 +111,7 @@ static double job_now_s(void)
  * at the job. */
 static sigset_t watched;
 
-/* The signals that this process blocked before its first job, which all jobs
- * inherit. */
+/* The signals blocked before the first job, which all jobs inherit. */
 static struct {
     bool is_set;
     sigset_t blocked;
@@ -149,8 +148,7 @@ static void job_exec(const struct stp_job *job, int told)
     _exit(failure.error == ENOENT ? STP_JOB_NOT_FOUND : STP_JOB_NOT_RUN);
 }
 
-/* Reads why the child could not become the job; a child that did sends
- * nothing. */
+/* Reads why the child did not become the job; one that did sends nothing. */
 static enum stp_status job_read_failure(const struct stp_job *job, int told,
                                         struct stp_error *err)
 {

@@ -191,8 +191,7 @@ static bool arms_have_row(const struct stp_dataset *data,
     return false;
 }
 
-/* Whether the arm ran; says for which of the collectives that were measured it
- * did not. */
+/* Whether the arm ran; says for which collectives measured it did not. */
 static bool arms_report_lacking(const struct stp_arm *arm,
                                 const struct stp_dataset *data)
 {

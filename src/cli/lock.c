@@ -25,8 +25,7 @@ enum stp_status stp_lock_take(const char *path, bool waits,
                         path);
     while (!is_held) {
         lock.file = open(lock.path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-        /* A lock that cannot be made is no fault here: the output itself will
-         * say why. */
+        /* A lock that cannot be made is no fault: the output will say why. */
         if (lock.file < 0)
             break;
         do

@@ -1,5 +1,4 @@
-/* machines.c - `steptune machines`: what --on plays, and how much of it was
- * recorded */
+/* machines.c - `steptune machines`: what --on plays, and what was recorded */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

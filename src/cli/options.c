@@ -617,8 +617,7 @@ static bool option_check_long(const struct stp_given *p, const char *command,
            (found->flags & OPTION_ARG_OPTIONAL) == 0;
 }
 
-/* Whether the last letter of a word such as "-vb" takes the next word as its
- * argument. */
+/* Whether the last letter of a word such as "-vb" takes the next word. */
 static bool option_check_letters(const struct stp_given *p, const char *command,
                                  const char *word)
 {
@@ -693,8 +692,7 @@ static void option_print_all(const struct stp_given *p)
     }
 }
 
-/* Refuses in our words what argp would refuse in its own, and makes -h what
- * --help is. */
+/* Refuses in our words what argp would in its own, and makes -h --help. */
 static void option_check_words(const struct stp_given *p, int argc, char **argv)
 {
     static char help[] = "--help";

@@ -85,8 +85,7 @@ struct stp_option {
     struct stp_needs needs;
 };
 
-/* A table in the struct of a command's options, where its own struct is at an
- * offset. */
+/* A table, whose struct is at an offset in that of a command's options. */
 struct stp_option_group {
     const struct stp_option *options; /* NULL ends the groups */
     size_t at;
@@ -119,8 +118,7 @@ struct stp_command_line {
 void stp_options_read(const struct stp_command_line *line, int argc,
                       char **argv, void *options);
 
-/* Says what is wrong with the command line and where help is, and ends the
- * program. */
+/* Says what is wrong with the command line, and ends the program. */
 void stp_usage_error(const struct argp_state *state, const char *fmt, ...)
     STP_PRINTF(2, 3) __attribute__((noreturn));
 

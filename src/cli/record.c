@@ -168,8 +168,7 @@ static enum stp_status record_plan_choices(struct record *r)
     return status;
 }
 
-/* Plans the window of rounds and the sweep of all channels, and counts their
- * steps. */
+/* Plans the window of rounds and the sweep of all channels; counts steps. */
 static enum stp_status record_plan_times(struct record *r)
 {
     const struct stp_measure_options *asked = &r->o->measure;
@@ -319,8 +318,7 @@ static void record_drop_wrong(struct stp_dataset *data,
     data->n_rows = n;
 }
 
-/* Names arms with wrong results, and leaves out their times.  Returns the exit
- * status. */
+/* Names arms with wrong results, whose times it leaves out. */
 static int record_report_wrong(struct stp_machine_record *m)
 {
     struct stp_dataset checked = {0};

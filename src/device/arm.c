@@ -201,8 +201,7 @@ static bool arm_parse_channels(const char *s, size_t len, int *n_channels_ret)
     return true;
 }
 
-/* The bytes of a word behind 'key'; NULL, and len untouched, if it begins
- * otherwise. */
+/* The bytes of a word behind 'key'; NULL if it begins otherwise. */
 static const char *arm_value(const char *key, const char *s, size_t *len)
 {
     const size_t n = strlen(key);

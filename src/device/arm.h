@@ -103,8 +103,7 @@ const char *stp_auto_words(const char *tuner, char text[STP_AUTO_TEXT]);
 /* Adds the arm of NCCL alone where AUTO asks a tuner. */
 void stp_arms_add_nccl(struct stp_arms *arms, const char *tuner);
 
-/* Adds an arm for each of stp_setups, but for plain buffers, whose bit is in
- * 'setups'. */
+/* Adds an arm for each of stp_setups whose bit is in 'setups', but plain. */
 enum stp_status stp_arms_add_setups(struct stp_arms *arms, unsigned setups,
                                     struct stp_error *err);
 

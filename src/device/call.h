@@ -203,6 +203,5 @@ struct stp_update {
     const float *skip; /* or NULL */
 };
 
-/* "zero", "ReLU backward", "column sum", ...: of traces and messages.  Static
- * storage. */
+/* "zero", "ReLU backward", ...: of traces and messages.  Static storage. */
 const char *stp_kernel_name(enum stp_kernel_kind kind);

@@ -263,8 +263,7 @@ static enum stp_status part_synchronise_ranks(struct part *p)
     return status;
 }
 
-/* Reads the events of a rank, as times from the first on, and the time of the
- * whole run. */
+/* Reads a rank's events, as times from the first on, and the whole time. */
 static enum stp_status part_read_times(struct part *p, const struct rank *r,
                                        double wall_us)
 {

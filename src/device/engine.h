@@ -75,8 +75,7 @@ struct stp_engine_ops {
     enum stp_status (*download)(void *self, void *to, const void *from,
                                 uint64_t nbytes, struct stp_error *err);
 
-    /* stp_world_agree() of all ranks on the status of a step that each did by
-     * itself. */
+    /* stp_world_agree() of all ranks on a step that each did by itself. */
     enum stp_status (*agree)(void *self, enum stp_status status,
                              struct stp_error *err);
 
@@ -151,8 +150,7 @@ struct stp_engine_ops {
     enum stp_status (*begin_round)(void *self, unsigned round,
                                    unsigned n_rounds, struct stp_error *err);
 
-    /* STP_ERR_RANGE for a collective, GEMM or elementwise kernel that this rank
-     * cannot run. */
+    /* STP_ERR_RANGE for a collective, GEMM or kernel that this rank lacks. */
     enum stp_status (*check)(void *self, const struct stp_work *work,
                              struct stp_error *err);
 
@@ -175,8 +173,7 @@ struct stp_engine_ops {
                             bool poison, void *data, uint64_t n,
                             struct stp_error *err);
 
-    /* At once: what is found in 'n' elements that are to be pattern->rank's
-     * result. */
+    /* At once: what is found in 'n' elements of pattern->rank's result. */
     enum stp_status (*examine)(void *self, const struct stp_pattern *pattern,
                                const void *data, uint64_t n,
                                struct stp_found *found_ret,

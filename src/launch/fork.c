@@ -124,8 +124,7 @@ static void fork_signal_all(const struct run *run, int sig)
 
 /* ---- how they end ---- */
 
-/* Names the process that failed; without a world it is another one, or the
- * memory. */
+/* Names the process that failed; without a world another one, or memory. */
 static void fork_judge(struct run *run, unsigned rank, int wait_status)
 {
     const struct slot *slot = &run->slots[rank];

@@ -562,8 +562,7 @@ static bool star_receive(struct star *s, void *to, size_t size)
     return false;
 }
 
-/* Reads the parts of all 'n' ranks, or an end: rank 0 has left, or a
- * failure. */
+/* Reads the parts of all 'n' ranks, or an end: rank 0 left, or failed. */
 static void star_read(struct star *s, uint32_t n, size_t size, void *all)
 {
     struct stp_star_frame frame;

@@ -18,8 +18,7 @@ static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "a handler may use it");
 /* Whether the running command looks at requests. */
 static atomic_bool is_looked_at;
 
-/* The temporary files, each of the process 'pid'; 0: none, -1: while the path
- * is written. */
+/* The temporary files, each of 'pid'; 0: none, -1: being written. */
 static struct {
     atomic_int pid;
     char path[PATH_MAX];

@@ -23,8 +23,7 @@ static bool folder_join(char path[STP_FOLDER_PATH], const char *folder,
     return n >= 0 && n < STP_FOLDER_PATH;
 }
 
-/* Calls 'visit' for every file, until it returns false; returns whether it
- * never did. */
+/* Calls 'visit' for every file until it returns false; whether it never did. */
 static bool folder_for_each(const char *folder,
                             bool (*visit)(void *user, const char *folder,
                                           const char *name),

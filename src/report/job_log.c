@@ -410,8 +410,7 @@ static bool log_add_shapes(struct stp_job_log *log)
 
 /* ---- the log ---- */
 
-/* Takes the colours of terminals out of a text; returns what is left of its
- * length. */
+/* Takes the colours of terminals out of a text; returns its new length. */
 static size_t log_strip_colours(char *text, size_t len)
 {
     size_t n = 0;

@@ -131,8 +131,7 @@ enum stp_status stp_job_log_load(const char *path, struct stp_job_log *log_ret,
                                  struct stp_error *err);
 void stp_job_log_free(struct stp_job_log *log);
 
-/* The next fact after 'after', NULL for the first; of a shape, or STP_LOG_ANY.
- * NULL: none. */
+/* The fact after 'after', NULL for the first; of a shape, or STP_LOG_ANY. */
 const struct stp_log_fact *stp_log_next(const struct stp_job_log *log,
                                         enum stp_log_key key, unsigned shape,
                                         const struct stp_log_fact *after);

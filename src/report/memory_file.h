@@ -1,5 +1,4 @@
-/* memory_file.h - a memory or stage policy as a file, each rule with its
- * evidence */
+/* memory_file.h - a memory or stage policy as a file, with its evidence */
 #pragma once
 
 #include "core/memory.h"

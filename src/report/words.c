@@ -91,8 +91,7 @@ const char *stp_decider_name(enum stp_decider decider)
     return names[decider];
 }
 
-/* Divides *n by 'base' while it is not smaller, at most 3 times; returns how
- * many times. */
+/* Divides *n by 'base' while it is not smaller, at most 3 times; how often. */
 static int words_scale(double *n, double base)
 {
     int unit = 0;

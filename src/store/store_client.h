@@ -61,8 +61,7 @@ struct stp_store_ops {
                 int64_t *sum_ret);
     bool (*del)(struct stp_client *client, const char *key);
 
-    /* Waits for a key until the deadline; a value longer than 'max' is a
-     * failure. */
+    /* Waits for a key until the deadline; a value above 'max' is a failure. */
     bool (*get)(struct stp_client *client, const char *key, void *value,
                 size_t max, size_t *size_ret);
 

@@ -186,8 +186,7 @@ static enum stp_status train_begin_trace(struct run *r, struct stp_error *err)
     return engine->ops->trace_begin(engine->self, err);
 }
 
-/* Runs and traces some steps after the last, which count for neither losses nor
- * times. */
+/* Runs and traces some steps after the last, for neither losses nor times. */
 static void train_trace(struct run *r)
 {
     struct stp_trainer *t = &r->t;

@@ -5,8 +5,7 @@
 
 enum { STP_TRAIN_LIST = 16 }; /* entries of a list, at most */
 
-/* All combinations of these lists, each of which has an entry or more, none of
- * them twice. */
+/* All combinations of these lists, each of one entry or more, none twice. */
 struct stp_train_matrix {
     struct stp_train_config base; /* the rest of each configuration */
     const struct stp_train_model *models[STP_TRAIN_LIST];

@@ -337,8 +337,7 @@ static void trainer_send_ready(struct stp_trainer *t, unsigned tensor)
     t->sent++;
 }
 
-/* Reduces the gradients to this rank's shard, or gathers all weights, in
- * place. */
+/* Reduces gradients to this rank's shard, or gathers all weights, in place. */
 static void trainer_exchange_shard(struct stp_trainer *t, int coll)
 {
     const unsigned from = trainer_mark(t, STP_STREAM_MAIN);

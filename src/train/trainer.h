@@ -1,7 +1,6 @@
 /* trainer.h - a model on an engine: its memory, and one step
  *
- * stp_train_measure() is made of it.  A trainer is one rank's, used by one
- * thread. */
+ * stp_train_measure() is made of it.  A trainer is one rank's and thread's. */
 #pragma once
 
 #include "train/train_plan.h"

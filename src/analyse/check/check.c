@@ -224,8 +224,7 @@ static void rules_add_shadow(struct check *c, size_t i,
              f->n_others == 1 ? "es" : "", shadow->after);
 }
 
-/* Whether the earlier rules of this kind cover rule 'i'; if so, adds a
- * finding. */
+/* Whether earlier rules of this kind cover rule 'i'; then adds a finding. */
 static bool rules_try_shadow(struct check *c, size_t i,
                              const struct shadow *shadow, size_t n_met)
 {

@@ -236,8 +236,7 @@ const struct stp_scenario stp_scenarios_processes[] = {
     {0},
 };
 
-/* Two by ncclCommSplit(), and two by ncclCommShrink(), which have the same
- * commId. */
+/* Two by ncclCommSplit(), two by ncclCommShrink(), which share a commId. */
 enum { N_CHILDREN = 4 };
 
 void stp_check_agree_children(struct stp_contract_run *run)

@@ -330,8 +330,7 @@ void stp_check_policies(struct stp_contract_run *run)
     }
 }
 
-/* Calls beyond the first are shared by the versions that take the same
- * tuner. */
+/* Calls beyond the first are shared by versions that take the same tuner. */
 void stp_check_versions(struct stp_contract_run *run)
 {
     size_t n_takers[STP_MAX_NCCL] = {0}, n_played[STP_MAX_NCCL] = {0};

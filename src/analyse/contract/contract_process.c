@@ -143,8 +143,7 @@ void stp_check_process(struct stp_contract_run *run)
 
 enum { N_ASKED = 2, MAX_WARNINGS = 5 };
 
-/* Noise of a communicator: lines of the log, and of standard output and
- * error. */
+/* Noise of a communicator: lines of log, standard output and error. */
 struct listener {
     struct mock_comm *comm;
     size_t n_lines;

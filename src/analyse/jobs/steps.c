@@ -81,8 +81,7 @@ static size_t steps_first(size_t n)
     return (n * STP_WARM_UP_PERCENT + 99) / 100;
 }
 
-/* Means of successive steps, by the begins that are known, of steps that follow
- * each other. */
+/* Means of successive steps, of those whose begins are known. */
 static bool sequence_time(const struct calls *calls, const struct sequence *s,
                           struct stp_job_step *step)
 {

@@ -251,8 +251,7 @@ static enum stp_status jobs_play_seeds(const struct run *run, struct job *job)
 
 /* ---- in the caller's ---- */
 
-/* Starts the first process, which only checks the plugin, or one of the
- * others. */
+/* Starts the first process, which only checks the plugin, or another one. */
 static enum stp_status jobs_start(struct run *run, struct job *job, bool check)
 {
     const pid_t parent = getpid();

@@ -106,8 +106,7 @@ static enum stp_status plan_color(const struct sizing *s, size_t i)
     return plan_check_nodes(s, i, colors, n);
 }
 
-/* With 'asked' ranks in the largest communicators, or, if that is 0, those of
- * the trace. */
+/* With 'asked' ranks in the largest communicators, or for 0 the trace's. */
 static enum stp_status plan_make_sizes(struct stp_replay_plan *plan, int asked,
                                        struct stp_error *err)
 {

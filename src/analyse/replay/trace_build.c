@@ -29,8 +29,7 @@ struct stp_rank_groups stp_rank_groups_cut(const struct stp_rank_groups *groups,
         size, groups_largest_divisor(n_ranks / size, groups->stride)};
 }
 
-/* The slot of that name; 0 if there is no such communicator.  There must be
- * slots. */
+/* The slot of that name; 0 if there is none.  There must be slots. */
 static size_t *trace_find_slot(const struct stp_trace_build *b,
                                const char *name)
 {

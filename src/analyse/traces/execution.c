@@ -66,8 +66,7 @@ static size_t execution_shape(const cJSON *shapes, int i, double dims[MAX_DIMS])
     return n;
 }
 
-/* The type of the first "Tensor(NAME)" among the types of an input; -1 if we
- * have none. */
+/* The type of the first "Tensor(NAME)" of an input; -1 if we have none. */
 static int execution_type(const cJSON *node, int at)
 {
     const char *s = cJSON_GetStringValue(

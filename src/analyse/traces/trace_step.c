@@ -210,8 +210,7 @@ static void step_end_group(struct making *m)
     m->group = 0;
 }
 
-/* Before work in a stream: main waits if the trace says so, comm for all work
- * of main. */
+/* Before work in a stream: main if the trace says so, comm for all of main. */
 static void step_enter(struct making *m, const struct stp_trace_place *place)
 {
     if (place->waits)

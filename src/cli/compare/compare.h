@@ -1,5 +1,4 @@
-/* compare.h - the parts of `steptune compare`: arms, runs, and what a run
- * printed */
+/* compare.h - parts of `steptune compare`: arms, runs, what a run printed */
 #pragma once
 
 #include <regex.h>
@@ -57,8 +56,7 @@ struct stp_compare_arms {
 };
 
 /* Makes the arms of the options: the first has the first value of every list,
- * and each other one another value of one list.  Complains and returns the exit
- * status. */
+ * and each other one another value of one list.  Complains; the exit status. */
 int stp_compare_make_arms(const struct stp_compare_options *o,
                           struct stp_compare_arms *arms);
 

@@ -91,8 +91,7 @@ static int list_read(struct stp_compare_arms *arms, struct list *list,
     }
 }
 
-/* Reads all lists; without any option nothing is compared with the policy that
- * is here. */
+/* Reads all lists; without any, nothing with the policy that is here. */
 static int arms_read_lists(const struct stp_compare_options *o,
                            struct stp_compare_arms *arms, struct list *all,
                            unsigned *n_ret)

@@ -121,8 +121,7 @@ static int attempt_complain(const struct attempt *a, const char *why)
 
 /* ---- what it shows ---- */
 
-/* Says once why whole runs are compared; where a limit ends them, they all take
- * as long. */
+/* Says once why whole runs are compared; a limit makes them as long. */
 static int attempt_warn_no_steps(const struct attempt *a, const char *why)
 {
     char text[STP_ERROR_TEXT + 160];

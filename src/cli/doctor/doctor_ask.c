@@ -1,5 +1,4 @@
-/* doctor_ask.c - what the checks of the doctor ask: variables, and libraries in
- * a child */
+/* doctor_ask.c - what all checks ask: variables, and libraries in a child */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -207,8 +207,7 @@ void stp_doctor_libraries(struct stp_doctor *d)
 
 /* ---- the plugin ---- */
 
-/* Finds the tuner below ours for a version, and tells of a STEPTUNE_CHAIN that
- * names none. */
+/* Finds the tuner below ours, and tells of a STEPTUNE_CHAIN that has none. */
 static void nccl_try_lower(struct stp_doctor *d, int newest,
                            struct stp_found_tuner *lower_ret)
 {
@@ -220,8 +219,7 @@ static void nccl_try_lower(struct stp_doctor *d, int newest,
                      "correct it, or unset it", "%s", lower_ret->why);
 }
 
-/* Tells what a version makes of the plugin, 'value' of NCCL_TUNER_PLUGIN; "":
- * of ours. */
+/* Tells what a version makes of NCCL_TUNER_PLUGIN=value; "": of ours. */
 static void nccl_try_plugin(struct stp_doctor *d, const char *value,
                             const char *ours, const char *nccl)
 {

@@ -1,5 +1,4 @@
-/* doctor_online.c - the learning plugin, NCCL's tuner and profiler, and its
- * settings */
+/* doctor_online.c - the learning plugin, tuner and profiler: settings */
 #include "cli/doctor/doctor.h"
 #include "plugin/online/online_settings.h"
 

@@ -149,8 +149,7 @@ bool stp_bandit_make_arms(const struct stp_bandit_rules *rules,
     if (rules->n_arms > 0)
         return true;
 
-    /* Rules without arms take all pairs that NCCL allows, except its own
-     * choice. */
+    /* Rules without arms take all pairs that NCCL allows but its choice. */
     for (int a = 0; a < n_algo; a++) {
         for (int p = 0; p < view->n_proto; p++) {
             struct stp_bandit_arm arm = {.algo = (int8_t)a, .proto = (int8_t)p};

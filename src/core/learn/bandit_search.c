@@ -85,8 +85,7 @@ static bool set_wants(struct stp_bandit *b,
         if (stp_bandit_is_open(b, b->keys[i], 0))
             return false;
 
-    /* Without blocks the set's expected gain is the sum of its incumbents'
-     * gains. */
+    /* Without blocks the set's expected gain is the sum of its incumbents'. */
     if (set->gain.n > 0)
         gain = set->gain.mean;
     else
@@ -122,8 +121,7 @@ void stp_bandit_take_set_block(struct stp_bandit *b,
     struct stp_bandit_set *set = &b->set;
     /* of each window that counts, and one before it */
     const double lost = 2 * stp_bandit_block_loss(b, block);
-    /* Blocks under way may differ in their expected losses; only the sum is
-     * exact. */
+    /* Blocks under way may differ in expected losses; only the sum is exact. */
     double us = set->n_pending > 0 ? set->pending_us / set->n_pending : 0;
 
     set->n_pending -= set->n_pending > 0;

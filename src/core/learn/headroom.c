@@ -7,8 +7,7 @@ static const double drift = 20e-6;        /* of the clocks, at most */
 
 /* ---- time in collectives ---- */
 
-/* Adds a sequence, whose end is the begin of the next one; false if a time is
- * not known. */
+/* Adds a sequence, which ends where the next begins; false if a time lacks. */
 static bool headroom_add(const uint8_t *keys, const uint64_t *begin_ns,
                          const uint64_t *end_ns, size_t sequence,
                          struct stp_headroom *sum)

@@ -8,8 +8,7 @@
 #include "core/learn/bandit.h"
 
 enum {
-    /* Calls of an epoch: few while arms are tried, as a trial of EPSILON lasts
-     * an epoch. */
+    /* Calls of an epoch: few in trials, as one of EPSILON lasts an epoch. */
     STP_EPOCH_HALVING = 4,
     STP_EPOCH_EPSILON = 8,
     STP_EPOCH_SETTLED = 256,

@@ -37,6 +37,5 @@ struct stp_reward_log {
 void stp_reward_log_feed(struct stp_reward_log *log, const char *bytes,
                          size_t len, stp_reward_sink sink, void *user);
 
-/* Drops the part of a line that was read, as the file is read from its start
- * again. */
+/* Drops the part of a line that was read: the file is read from its start. */
 void stp_reward_log_restart(struct stp_reward_log *log);

@@ -3,8 +3,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* Each end has a cache line of its own, which the other end's writes do not
- * invalidate. */
+/* Each end has a cache line that the other end's writes do not touch. */
 struct stp_ring {
     _Alignas(64) _Atomic uint32_t n_put;
     uint32_t seen_taken; /* n_taken when the ring last seemed full */

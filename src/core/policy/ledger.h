@@ -18,8 +18,7 @@ enum {
     STP_LEDGER_TEXT = 512,
 };
 
-/* Calls of one collective within a power of two of bytes that had the same
- * answer. */
+/* Calls of a collective in a power of two of bytes with the same answer. */
 struct stp_ledger_entry {
     uint64_t n_calls; /* 0: unused */
     uint64_t min_bytes;

@@ -159,8 +159,7 @@ void stp_compiled_free(struct stp_compiled *compiled);
  * count. */
 uint64_t stp_compiled_hash(const struct stp_compiled *compiled);
 
-/* The line of the first rule that can win and that depends on regBuff; 0 if
- * none does. */
+/* The line of the first rule that can win and asks regBuff; 0: none. */
 unsigned stp_compiled_reg_buff_line(const struct stp_compiled *compiled);
 
 /* The number of rules that can win for the communicator: those that match its

@@ -166,8 +166,7 @@ static int column_find_staged(const char *word, size_t len)
                                                                     : -1;
 }
 
-/* The field up to its first '-', and what is behind: the same again if there is
- * no '-'. */
+/* The field up to its first '-', and what is behind; without '-' the same. */
 static void column_split_range(const struct stp_field *field,
                                struct stp_field *min, struct stp_field *max)
 {

@@ -212,8 +212,7 @@ static void policy_sort_by_byte(struct sweep *s, uint32_t n, unsigned shift)
     s->events = sorted;
 }
 
-/* Brings 'live' up to date after the events at one size.  False if it stayed as
- * it was. */
+/* Brings 'live' up to date after the events at a size.  False: no change. */
 static bool policy_update_live(struct sweep *s, uint64_t at)
 {
     uint32_t n_changed = 0, n_kept = 0;

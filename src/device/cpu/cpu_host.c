@@ -7,8 +7,7 @@
 
 #include "device/host.h"
 
-/* The value of the first line "KEY<blanks>: VALUE", cut to 'size'; "" if there
- * is none. */
+/* The value of the first line "KEY<blanks>: VALUE", cut to 'size'; or "". */
 static void host_find_value(const char *text, const char *key, char *value,
                             size_t size)
 {

@@ -31,8 +31,7 @@ struct stp_cuda_room {
     int type; /* of the numbers in it */
 };
 
-/* A rank of a communicator of another configuration, which knows the registered
- * memory. */
+/* A rank of a communicator of another setup, which knows the memory. */
 struct stp_cuda_setup {
     struct stp_setup setup;
     ncclComm_t comm;
@@ -143,8 +142,7 @@ struct stp_cuda {
     enum stp_status agreed;
 };
 
-/* Takes a step of CUDA, cuBLASLt or NCCL, whose success is 0, unless one failed
- * before. */
+/* Takes a step of CUDA, cuBLASLt or NCCL, unless one failed before. */
 #define STP_CUDA_THEN(result, step)                                            \
     do {                                                                       \
         if ((result) == 0)                                                     \

@@ -8,8 +8,7 @@
 
 #include "device/pattern.h"
 
-/* Writes elements 0 to n - 1 of the input of 'rank', or 'n' that are wrong as
- * its output. */
+/* Writes 'n' elements of the input of 'rank', or 'n' that are no output. */
 cudaError_t stp_kernel_fill(const struct stp_pattern *pattern, unsigned rank,
                             bool poison, void *data, uint64_t n,
                             cudaStream_t stream);

@@ -5,8 +5,7 @@
 
 struct mock_machine; /* mock_nccl.h */
 
-/* A time, and how much it is worth: STP_SOURCE_RECORDED, INTERPOLATED or
- * MODELLED. */
+/* A time and its worth: STP_SOURCE_RECORDED, INTERPOLATED or MODELLED. */
 struct stp_mock_compute {
     double us;
     enum stp_source source;

@@ -253,8 +253,7 @@ static enum stp_status program_run_group(const struct running *r, size_t at,
     return status;
 }
 
-/* Prices the collective at *at, or the group that begins there: *at is then at
- * its end. */
+/* Prices the collective or group at *at, which is then at its end. */
 static enum stp_status program_price_collectives(const struct running *r,
                                                  size_t *at)
 {

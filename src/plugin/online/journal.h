@@ -30,6 +30,5 @@ void stp_journal_write(struct stp_journal *journal, uint64_t t_ns,
                        const struct stp_learned *learned);
 void stp_journal_flush(struct stp_journal *journal);
 
-/* The errno of the first write that failed, after which nothing is written; 0:
- * none has. */
+/* The errno of the first write that failed, after which none follows; or 0. */
 int stp_journal_error(const struct stp_journal *journal);

@@ -106,8 +106,7 @@ const char *stp_observer_why_stopped(const struct stp_observer *observer);
 void stp_observer_reward(struct stp_observer *observer,
                          const struct stp_reward *reward);
 
-/* Results for the messages of a key: arm.algo is -1 where the policy or NCCL
- * decides. */
+/* Results for the messages of a key: arm.algo is -1 where none decides. */
 struct stp_learned {
     int coll; /* -1: an event is of no key */
     struct stp_range bytes;

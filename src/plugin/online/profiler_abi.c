@@ -100,8 +100,7 @@ static void profile_unlock(void)
     pthread_mutex_unlock(&process.lock.mutex);
 }
 
-/* Thread-local variables would need the dynamic linker, one more library to
- * depend on. */
+/* Thread-local variables would need the dynamic linker, a library more. */
 static long profile_thread(void)
 {
     return syscall(SYS_gettid);
@@ -430,8 +429,7 @@ static ncclResult_t profile_start(struct stp_profile *p, void **handle,
         break;
     case NCCL_PROFILE_GROUP_API:
         profile_start_group(event->groupApi.graphCaptured);
-        /* A group is numbered for its calls, whichever of its communicators is
-         * told of it. */
+        /* A group is numbered for its calls, whichever communicator is told. */
         if (stp_recorder_wants())
             *handle = handle_make(HANDLE_GROUP, event->groupApi.groupDepth > 1
                                                     ? stp_recorder_new_group()

@@ -46,8 +46,7 @@ bool stp_recorder_wants(void);
  * next two functions; 0 if there is no room. */
 uint64_t stp_recorder_launched(const struct stp_traced_launch *launched);
 
-/* Notes that a channel of the launch began, or ended, at 'ns' of the GPU's
- * clock. */
+/* Notes that a channel of the launch began or ended at 'ns' of the GPU. */
 void stp_recorder_began(uint64_t number, uint64_t ns);
 void stp_recorder_ended(uint64_t number, uint64_t ns);
 

@@ -105,8 +105,7 @@ static int reward_read_all(struct stp_reward_file *file, stp_reward_sink sink,
     struct statx st, old;
     int fd;
 
-    /* The path is checked without opening it: the other end of a FIFO would
-     * notice. */
+    /* The path is checked without an open: the end of a FIFO would notice. */
     if (statx(AT_FDCWD, file->path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS,
               &st) == 0)
         found = reward_check_file(&st);

@@ -27,6 +27,5 @@ enum stp_status stp_service_add(struct stp_task *task, struct stp_error *err);
  * another process, and nothing is done. */
 void stp_service_remove(struct stp_task *task);
 
-/* Finishes all tasks at the end of the process. None runs any more, and none is
- * removed. */
+/* Finishes all tasks at the end of the process. None runs or is removed. */
 void stp_service_end(void);

@@ -21,8 +21,7 @@ struct stp_labelled_set {
 /* "All-reduce" for ncclFuncAllReduce, and so on.  Static storage. */
 const char *stp_coll_title(int coll);
 
-/* All GPUs, and what else the curves have in common: "4 ranks of NVIDIA H200,
- * bf16 sum". */
+/* All GPUs, and what else they share: "4 ranks of NVIDIA H200, bf16 sum". */
 void stp_common_title(const struct stp_labelled_set *set, char *text,
                       size_t size);
 

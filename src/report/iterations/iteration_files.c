@@ -102,8 +102,7 @@ stp_iteration_files_write(const struct stp_iteration_report *report,
     return status;
 }
 
-/* Names of all files that are ever written into the folder, as patterns of
- * fnmatch(). */
+/* Names of all files written into the folder, as patterns of fnmatch(). */
 static const char *const iteration_ours[] = {
     "iteration_times_*.txt",
     "iteration_times_*.png",

@@ -250,8 +250,7 @@ void stp_print_iterations(const struct stp_iteration_summary *summary, FILE *fp)
 
 enum { MOST_SHOWN = 8 };
 
-/* Adds a regime, whose gains are over the other arm, which may be AUTO
- * as well. */
+/* Adds a regime, whose gains are over the other arm, perhaps AUTO. */
 static void iteration_put_regime(const struct stp_regime *r,
                                  struct stp_table *t)
 {

@@ -109,8 +109,7 @@ static void learning_take_line(struct stp_learning_key *key,
                                                line->gain_high};
         break;
     case STP_LEARN_INCUMBENT:
-        /* The arm with which the key had settled was dropped, or lost a
-         * re-test. */
+        /* The arm with which the key settled was dropped, or lost a re-test. */
         if (line->arm.algo < 0 && key->is_settled && key->with.algo >= 0) {
             key->is_settled = false;
             key->with.algo = -1;

@@ -195,8 +195,7 @@ static void facts_put(struct stp_table *t, unsigned shape, const char *what,
     stp_table_number(t, "line", "in line", lacks ? NAN : (double)said->line, 0);
 }
 
-/* The rows of the job, or of communicators of a shape; 0: of those that it does
- * not tell. */
+/* The rows of the job, or of communicators of a shape; 0: of unknown ones. */
 static void facts_put_scope(struct stp_table *t, const struct stp_job_log *log,
                             enum stp_log_scope scope, unsigned shape)
 {

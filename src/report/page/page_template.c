@@ -72,8 +72,7 @@ static void template_write(const struct template_tag *tag,
             fprintf(fp, *s == '<' ? "\\u003c" : "%c", *s);
         cJSON_free(json);
     } else if (cJSON_IsObject(value)) {
-        /* Writes the object of a choice: its kernel, or algorithm, protocol and
-         * channels. */
+        /* Writes a choice: its kernel, or algorithm, protocol and channels. */
         const char *kernel =
             cJSON_GetStringValue(cJSON_GetObjectItem(value, "kernel"));
         const char *algo =

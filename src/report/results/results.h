@@ -119,8 +119,7 @@ void stp_print_rules_json(const struct stp_derived *derived,
 
 /* ---- text, or JSON if 'is_json' ---- */
 
-/* NCCL's choices in several cases: of versions, in their order, or else under
- * variables. */
+/* NCCL's choices in several cases: of versions, or else under variables. */
 struct stp_choice_cases {
     struct stp_choice_case cases[STP_MAX_CASES];
     char labels[STP_MAX_CASES][256]; /* versions, or headings */

@@ -1,5 +1,4 @@
-/* tune_report.h - the text report that `steptune tune` writes next to its
- * policy */
+/* tune_report.h - the text report that `tune` writes next to its policy */
 #pragma once
 
 #include <stdio.h>
@@ -72,8 +71,7 @@ struct stp_regret stp_policy_regret(const struct stp_comparisons *sweep,
 enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
                                      const char *path, struct stp_error *err);
 
-/* Prints what both policies change and gain, in short or with a row for
- * each size. */
+/* Prints what both policies change and gain, in short or with a row a size. */
 enum stp_status stp_print_tuning(const struct stp_tune_report *report,
                                  bool has_table, FILE *fp,
                                  struct stp_error *err);

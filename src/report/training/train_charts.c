@@ -30,8 +30,7 @@ enum {
 
 #define BARS "panel\tgroup\tseries\tx\tvalue\tlow\thigh\thue\tnote"
 
-/* Bars of a series side by side, in groups by GPUs, in panels by size and
- * precision. */
+/* Bars of a series side by side, by GPUs, in panels by size and precision. */
 #define BY(series)                                                             \
     {                                                                          \
         STP_DIM_PRECISION, STP_DIM_SIZE, STP_DIM_GPUS, series                  \
@@ -131,8 +130,7 @@ struct stp_train_charts stp_train_charts_find(const struct stp_train_runs *runs)
             whole->why = "results of several models of GPU, expected one";
         if (whole->why != NULL || !(kinds[k].each_size || kinds[k].largest))
             continue;
-        /* Adds a chart of each size, or one of the largest size that has
-         * points. */
+        /* A chart of each size, or one of the largest size that has points. */
         charts.n = before;
         largest = *whole;
         for (size_t i = 0; i < sizes.n; i++) {
@@ -300,8 +298,7 @@ static void page_set_words(struct train_page *page, const char *title)
     stp_chart_text(page->chart, "how", text);
 }
 
-/* Adds an entry of the key: of a hue, with points of gnuplot's type (0:
- * without). */
+/* Adds an entry of the key: a hue, with points of gnuplot's type (0: none). */
 static void page_add_key(struct train_page *page, const char *label, size_t hue,
                          int point)
 {
@@ -564,8 +561,7 @@ static void page_write_panels(struct train_page *page, bool lined,
                   page->n_panels, n_rows, n_columns);
 }
 
-/* Writes the key: the parts of a bar, the top one first, or each series that is
- * drawn. */
+/* Writes the key: the parts of a bar, top one first, or each series drawn. */
 static void page_write_keys(struct train_page *page, bool lined)
 {
     const enum stp_train_dim dim = page->kind->points.dims[STP_AT_SERIES];

@@ -97,8 +97,7 @@ static const char *const notebook_modes[][2] = {
     {"bucketed", "ddp_builtin"},
 };
 
-/* Translates a mode to the notebook's word (1) or to ours (0); any other word
- * stays. */
+/* Translates a mode to the notebook's word (1) or ours (0); others stay. */
 static void notebook_translate_mode(struct stp_train_run *run, int to)
 {
     for (size_t i = 0; i < STP_N_OF(notebook_modes); i++)

@@ -75,8 +75,7 @@ static bool train_same_model(const struct stp_train_run *a,
 bool stp_train_same(const struct stp_train_run *a,
                     const struct stp_train_run *b)
 {
-    /* A learning rate may differ in its last bit after it was written
-     * and read. */
+    /* A learning rate that was written and read may differ in its last bit. */
     return train_same_model(a, b) && strcmp(a->mode, b->mode) == 0 &&
            a->n_gpus == b->n_gpus && a->ga == b->ga && a->batch == b->batch &&
            a->n_samples == b->n_samples &&

@@ -62,8 +62,7 @@ enum summary_mean {
     N_MEANS,
 };
 
-/* Finds the means of the repeats of run 'first'; false if an earlier run is one
- * of them. */
+/* Finds the means of the repeats of run 'first'; false if an earlier one is. */
 static bool summary_find_means(const struct stp_train_runs *runs, size_t first,
                                double means[N_MEANS])
 {
@@ -108,8 +107,7 @@ static void summary_put_share(struct stp_table *t, const char *heading,
 void stp_train_print_summary(const struct stp_train_runs *runs, FILE *fp)
 {
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
-    /* The heading names the machine of the most ranks, as fewer ranks use a
-     * part of it. */
+    /* The heading names the machine of the most ranks; fewer use a part. */
     const struct stp_train_run *widest = &runs->runs[0];
     bool data = false, hidden = false; /* columns that only some runs have */
 
