@@ -148,12 +148,12 @@ inline pid_t StartStore()
     Enter(parent, size.n_hosts);
     signal(SIGUSR1, [](int) { is_slow = 1; });
     signal(SIGUSR2, [](int) { is_slow = 0; });
-    const store_thread::TcpStore server(ListenAtPort(),
-                                        [](stp_query, const std::string &) {
-                                            if (is_slow != 0)
-                                                usleep(20000);
-                                            return true;
-                                        });
+    const store_thread::TcpStore server(
+        ListenAtPort(), [](stp_store_query, const std::string &) {
+            if (is_slow != 0)
+                usleep(20000);
+            return true;
+        });
     for (;;)
         pause();
 }

@@ -52,7 +52,8 @@ class TcpStore
 {
   public:
     // Called with each request that names a key; false closes the connection.
-    using Hook = std::function<bool(stp_query query, const std::string &key)>;
+    using Hook =
+        std::function<bool(stp_store_query query, const std::string &key)>;
 
     // Takes over a socket that listens.
     explicit TcpStore(int listener, Hook hook = nullptr)
@@ -105,7 +106,8 @@ class TcpStore
             uint8_t query;
             while (recv(fd, &query, 1, MSG_PEEK) == 1) {
                 mine.reads = true;
-                if (!Read(fd, &query, 1) || !Serve(fd, stp_query(query), &mine))
+                if (!Read(fd, &query, 1) ||
+                    !Serve(fd, stp_store_query(query), &mine))
                     break;
                 mine.reads = false;
             }
@@ -165,7 +167,7 @@ class TcpStore
         }
     }
 
-    bool Serve(int fd, stp_query query, Connection *mine)
+    bool Serve(int fd, stp_store_query query, Connection *mine)
     {
         std::string key, value, expected;
         int64_t number = 0;
@@ -236,7 +238,7 @@ class TcpStore
 
 // The n-th request of a kind, from 1, about a key that ends so, is not served.
 struct Failure {
-    stp_query query = STP_N_QUERIES; // none
+    stp_store_query query = STP_N_QUERIES; // none
     const char *key = "";
     int n = 0;
     enum { DIES, DROPS } how = DIES; // the store, or only that connection
@@ -249,7 +251,7 @@ class StoreThread
     {
         const int fd = Listen(&port_);
         server_ = std::make_unique<TcpStore>(
-            fd, [this](stp_query query, const std::string &key) {
+            fd, [this](stp_store_query query, const std::string &key) {
                 return Serve(query, key.substr(key.rfind('/') + 1));
             });
     }
@@ -274,21 +276,21 @@ class StoreThread
     }
 
     // About a key that ends so.
-    int n_requests(stp_query query, const std::string &key)
+    int n_requests(stp_store_query query, const std::string &key)
     {
         std::lock_guard<std::mutex> lock(mutex_);
         return counts_[{query, key}];
     }
 
     // Waits until there were so many requests about a key that ends so.
-    void Await(stp_query query, const std::string &key, int n)
+    void Await(stp_store_query query, const std::string &key, int n)
     {
         std::unique_lock<std::mutex> lock(mutex_);
         changed_.wait(lock, [&] { return counts_[{query, key}] >= n; });
     }
 
   private:
-    bool Serve(stp_query query, const std::string &key)
+    bool Serve(stp_store_query query, const std::string &key)
     {
         std::lock_guard<std::mutex> lock(mutex_);
         const int n = ++counts_[{query, key}];
