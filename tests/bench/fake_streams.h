@@ -38,7 +38,7 @@ class FakeStreams : public FakeEngine
         stp_arm_name(&arm_, name);
         return name;
     }
-    void Note(const std::string &note, const stp_task &task)
+    void Note(const std::string &note, const stp_mock_task &task)
     {
         if (ran_) {
             tasks_.clear();
@@ -132,6 +132,6 @@ class FakeStreams : public FakeEngine
     stp_arm arm_{};
     double now_ = 0;
     bool ran_ = false;
-    std::vector<stp_task> tasks_;
+    std::vector<stp_mock_task> tasks_;
     std::vector<stp_task_event> events_ = std::vector<stp_task_event>(1000);
 };

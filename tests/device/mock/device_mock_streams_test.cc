@@ -20,26 +20,26 @@ using testing::ElementsAre;
 
 // ---- two streams ----
 
-stp_task Task(stp_task_kind kind, unsigned stream, double us)
+stp_mock_task Task(stp_task_kind kind, unsigned stream, double us)
 {
     return {kind, stream, 0, us, 0, 0};
 }
-stp_task Event(stp_task_kind kind, unsigned stream, unsigned event)
+stp_mock_task Event(stp_task_kind kind, unsigned stream, unsigned event)
 {
     return {kind, stream, event, 0, 0, 0};
 }
-stp_task Compute(double us)
+stp_mock_task Compute(double us)
 {
     return Task(STP_TASK_COMPUTE, kMain, us);
 }
-stp_task Comm(double us)
+stp_mock_task Comm(double us)
 {
     return Task(STP_TASK_COLLECTIVE, kComm, us);
 }
 
 struct StreamsCase {
     const char *name;
-    std::vector<stp_task> tasks;
+    std::vector<stp_mock_task> tasks;
     double want;
     std::vector<double> events; // 0 and on
 };
@@ -52,7 +52,7 @@ class Streams : public testing::TestWithParam<StreamsCase>
 TEST_P(Streams, TakeTheirTime)
 {
     const StreamsCase &c = GetParam();
-    std::vector<stp_task> tasks = c.tasks;
+    std::vector<stp_mock_task> tasks = c.tasks;
     std::vector<stp_task_event> events(4);
     double busy = 0;
 
@@ -63,7 +63,7 @@ TEST_P(Streams, TakeTheirTime)
     EXPECT_DOUBLE_EQ(100 + c.want, end);
     for (size_t i = 0; i < c.events.size(); i++)
         EXPECT_DOUBLE_EQ(100 + c.events[i], events[i].us);
-    for (const stp_task &task : tasks) {
+    for (const stp_mock_task &task : tasks) {
         const bool runs =
             task.kind == STP_TASK_COMPUTE || task.kind == STP_TASK_COLLECTIVE;
         EXPECT_EQ(runs ? 100 : 0, std::min(100., task.begin_us));

@@ -87,7 +87,7 @@ class Recorder : public testing::Test
 
     static uint64_t Launch(uint64_t comm_id = kComm, unsigned n_channels = 2)
     {
-        stp_recorded what{};
+        stp_traced_launch what{};
         what.comm_id = comm_id;
         what.n_ranks = 8;
         what.coll = ncclFuncAllReduce;
@@ -166,7 +166,7 @@ class Recorder : public testing::Test
 
 TEST_F(Recorder, WritesALineOfEachCollective)
 {
-    stp_recorded what{kComm, 8, 0, false, ncclFuncAllReduce, 1024, -1, 1};
+    stp_traced_launch what{kComm, 8, 0, false, ncclFuncAllReduce, 1024, -1, 1};
     ASSERT_TRUE(Open());
     stp_recorder_launched(&what);
     what = {UINT64_MAX,
