@@ -23,7 +23,7 @@ int stp_tune_runs(const struct stp_tune_job *job, bool has_learned)
         {"--env", "NCCL_NVLS_ENABLE=unset", NULL, "0"},
     };
     char lists[N_CHOICES][STP_CLI_PATH + 64], rounds[32], limit[32];
-    char *words[MAX_WORDS] = {"compare"};
+    char *words[MAX_WORDS] = {"steptune compare"};
     int n = 1;
     unsigned n_arms = 1;
 
