@@ -1,51 +1,8 @@
 /* trace.h - a sequence of collectives and compute, as recorded from a job or
  * written by hand
  *
- * A CSV file: '#' lines, of which "# machine: NAME", "# policy: FILE" (beside
- * the trace) and "# nccl: VERSION" are for the replay, a header line that names
- * the columns in any order, and a row a collective or a piece of compute.  All
- * columns but the first two are optional, and so are their fields.  (Traces of
- * others: analyse/traces.)
- *
- *   collective   its name, or compute
- *   bytes        as a tuner counts them; empty for compute
- *   group        rows that follow each other with the same number ran in one
- *                ncclGroup, one of each communicator's; empty: by itself
- *   regBuff      0, or 1 for buffers that are registered, of a group one by
- *                one; empty: 1 if captured, else 0
- *   expect       the required choice: ALGORITHM/PROTOCOL, and /CHANNELS that
- *                run, or auto for NCCL's own; empty: anything
- *   comm         the communicator, any word
- *   nRanks       its ranks, the same on all of its rows; empty: as many as the
- *                machine has, or the parent of a split
- *   create       how this row's communicator came to be, just before the row:
- *                init, split COMM or shrink COMM with the word of another one,
- *                whose first nRanks ranks it has; empty: init on its first row,
- *                nothing on others.  A word that is used already now means the
- *                new communicator, and the old one is destroyed
- *   ranks        with split: the ranks of COMM that each color has, colors
- *                separated by / and ranks by +, as 0+2/1+3; N-M are ranks N to
- *                M, N-M:S every S-th of them.  All colors are communicators of
- *                this word, and each runs all of its rows.  Empty: one, of the
- *                first nRanks ranks
- *   capture      K >= 1: captured into a CUDA graph, with its group, which is
- *                then launched K times; 0 or empty: an ordinary launch
- *   type, op     empty: bf16, sum
- *   numPipeOps   of a row without group, the number passed to the tuner: a
- *                recorded call is the sum of a run, whose group is not to be
- *                seen; in a group, the number that NCCL must compute
- *   begin_ns, end_ns   of a recording: by the rank's GPU; the time from the end
- *                of the row above to the begin is compute
- *   process      of a recording; compute is that of the first row's process
- *   m, n, k      of compute: a GEMM of these sides, of 'type'
- *   us           of compute without them: microseconds; less than 1 is none
- *   stream       main, where all compute is, or comm: a collective in comm
- *                begins after all that is above it in main and runs at the same
- *                time as what follows in main; empty: main
- *   wait         1: this row, and those of main after it, wait for all that is
- *                above it in comm
- *   step         number of the job's step; 0: once, before the first step;
- *                empty: as the row above, of the first row 1 */
+ * A CSV file, whose columns steptune-replay(1) (cli/man/replay.h2m) describes.
+ * (Traces of others: analyse/traces.) */
 #pragma once
 
 #include "core/status.h"
