@@ -20,11 +20,9 @@ struct plot_options {
     const char *out;
     unsigned format; /* STP_N_PLOT_FORMATS: all */
     const char *title;
-    int coll;          /* -1: as the files say */
-    unsigned n_ranks;  /* 0: likewise */
-    unsigned n_curves; /* 0: not given */
-    bool json;         /* instead of the paths of the files written */
-
+    int coll;               /* -1: as the files say */
+    unsigned n_ranks;       /* 0: likewise */
+    unsigned n_curves;      /* 0: not given */
     const char *gnuplot;    /* NULL: as it is found */
     const char *error_path; /* the file that an error is about; NULL: none */
     int exit_status; /* without an error: STP_EXIT_FAILED if NCCL was wrong */
@@ -47,7 +45,6 @@ static const struct stp_option plot_table[] = {
     {"collective", 0, "NAME", stp_option_coll, AT(coll), .absent = -1},
     {"ranks", 0, "N", stp_option_count, AT(n_ranks), .min = 2,
      .max = UINT32_MAX},
-    {"json", 0, NULL, stp_option_flag, .at = AT(json)},
     {0},
 };
 
@@ -96,7 +93,7 @@ static enum stp_status plot_draw(const struct plot_options *o, const char *name,
             continue;
         status = plot_find_path(o, name, stp_plot_format_name(f), path, err);
         STP_THEN(status, stp_chart_save(chart, f, o->gnuplot, path, err));
-        if (status == STP_OK && !o->json)
+        if (status == STP_OK)
             puts(path);
     }
     stp_chart_free(chart);
@@ -118,13 +115,11 @@ static enum stp_status plot_begin_text(const struct plot_options *o,
     return stp_file_begin(text->path, &text->file, err);
 }
 
-static enum stp_status plot_end_text(const struct plot_options *o,
-                                     struct plot_text *text,
+static enum stp_status plot_end_text(struct plot_text *text,
                                      struct stp_error *err)
 {
     STP_TRY(stp_file_commit(&text->file, err));
-    if (!o->json)
-        puts(text->path);
+    puts(text->path);
     return STP_OK;
 }
 
@@ -161,7 +156,7 @@ static enum stp_status plot_write_all(const struct plot_options *o,
 
         STP_TRY(plot_begin_text(o, name, ending, &text, err));
         stp_study_write(curves, t, text.file.fp);
-        STP_TRY(plot_end_text(o, &text, err));
+        STP_TRY(plot_end_text(&text, err));
     }
     for (int kind = STP_PLOT_STUDY_TIME;
          kind <= STP_PLOT_STUDY_BARS && is_study; kind++)
@@ -253,20 +248,17 @@ static enum stp_status plot_training(struct plot_options *o,
 {
     struct stp_train_runs runs = {.n = 0};
     struct stp_train_charts charts = {.n = 0};
-    bool formats_drawn[STP_N_PLOT_FORMATS];
     struct plot_text text;
     char name[STP_TRAIN_CHART_NAME];
     enum stp_status status = plot_load_runs(o, &runs, err);
 
     if (status == STP_OK)
         charts = stp_train_charts_find(&runs);
-    for (unsigned f = 0; f < STP_N_PLOT_FORMATS; f++)
-        formats_drawn[f] = plot_has_format(o, f);
     STP_THEN(status, plot_make_folder(o, err));
     STP_THEN(status, plot_begin_text(o, "train_summary", "txt", &text, err));
     if (status == STP_OK) {
         stp_train_print_models(&runs, text.file.fp);
-        status = plot_end_text(o, &text, err);
+        status = plot_end_text(&text, err);
     }
     for (size_t i = 0; i < charts.n && status == STP_OK; i++) {
         struct stp_chart chart;
@@ -277,16 +269,13 @@ static enum stp_status plot_training(struct plot_options *o,
         stp_train_chart_make(&runs, &charts.all[i], o->title, &chart);
         status = plot_draw(o, name, &chart, err);
     }
-    if (o->json && status == STP_OK)
-        stp_train_charts_print_json(&runs, &charts, o->out, formats_drawn,
-                                    stdout);
     /* on standard error, since it is no file */
-    for (size_t i = 0; i < charts.n && status == STP_OK && !o->json; i++) {
+    for (size_t i = 0; i < charts.n && status == STP_OK; i++) {
         stp_train_chart_name(&charts.all[i], name);
         if (charts.all[i].why != NULL)
             stp_complain("no %s: %s", name, charts.all[i].why);
     }
-    if (charts.n_runs_aside > 0 && status == STP_OK && !o->json)
+    if (charts.n_runs_aside > 0 && status == STP_OK)
         stp_complain("%zu run%s in no chart: batch, samples, gradients, "
                      "buckets, learning rate or seed is not that of most",
                      charts.n_runs_aside,
@@ -310,10 +299,9 @@ static const char *plot_find_file(const struct plot_options *o,
 static enum stp_status plot_files(struct plot_options *o, struct stp_error *err)
 {
     const bool is_training = plot_find_file(o, stp_train_results_begin) != NULL;
-    const char *idle = o->json && !is_training          ? "--json"
-                       : o->n_curves > 0 && is_training ? "--curves"
-                       : o->coll >= 0 && is_training    ? "--collective"
-                                                        : NULL;
+    const char *idle = o->n_curves > 0 ? "--curves"
+                       : o->coll >= 0  ? "--collective"
+                                       : NULL;
 
     o->error_path = plot_find_file(o, stp_journal_begins);
     if (o->error_path != NULL)
@@ -321,11 +309,10 @@ static enum stp_status plot_files(struct plot_options *o, struct stp_error *err)
             err, STP_ERR_SYNTAX,
             "a journal, which has no plots: `steptune run --online` "
             "prints what a job learned");
-    if (idle != NULL)
-        return stp_fail(err, STP_ERR_RANGE, "%s has no effect on %s", idle,
-                        is_training ? "results of `steptune train`"
-                                    : "measurements, but on results of "
-                                      "`steptune train`");
+    if (is_training && idle != NULL)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "%s has no effect on results of `steptune train`",
+                        idle);
     if (o->n_curves == 0)
         o->n_curves = DEFAULT_CURVES;
     return is_training ? plot_training(o, err) : plot_measurements(o, err);

@@ -7,8 +7,6 @@
 
 #include "core/room.h"
 #include "core/text.h"
-#include "report/json.h"
-#include "report/training/train_json.h"
 #include "report/training/train_points.h"
 
 extern const char stp_train_page_gp[];
@@ -670,42 +668,4 @@ void stp_train_chart_make(const struct stp_train_runs *runs,
     stp_chart_begin(templates, 2, page.kind->columns, page.chart);
     page_write(&page, title);
     stp_train_points_free(&page.points);
-}
-
-void stp_train_charts_print_json(const struct stp_train_runs *runs,
-                                 const struct stp_train_charts *charts,
-                                 const char *folder,
-                                 const bool formats[STP_N_PLOT_FORMATS],
-                                 FILE *fp)
-{
-    cJSON *root = cJSON_CreateObject();
-    cJSON *const lists[] = {cJSON_AddArrayToObject(root, "charts"),
-                            cJSON_AddArrayToObject(root, "left_out")};
-    cJSON *list;
-
-    for (size_t i = 0; i < charts->n; i++) {
-        const struct stp_train_chart *c = &charts->all[i];
-        char name[STP_TRAIN_CHART_NAME], path[STP_TRAIN_CHART_PATH];
-        cJSON *row = stp_json_row(lists[c->why != NULL]);
-
-        stp_train_chart_name(c, name);
-        cJSON_AddStringToObject(row, "chart", name);
-        stp_json_word(row, "model_size", c->size);
-        if (c->why != NULL) {
-            cJSON_AddStringToObject(row, "why", c->why);
-            continue;
-        }
-        list = cJSON_AddArrayToObject(row, "files");
-        for (int f = 0; f < STP_N_PLOT_FORMATS; f++)
-            if (formats[f]) {
-                stp_train_chart_path(folder, name, stp_plot_format_name(f),
-                                     path);
-                cJSON_AddItemToArray(list, cJSON_CreateString(path));
-            }
-    }
-    stp_json_number(root, "runs_in_no_chart", (double)charts->n_runs_aside);
-    list = cJSON_AddArrayToObject(root, "summary");
-    for (size_t i = 0; i < runs->n; i++)
-        stp_train_write_row(stp_json_row(list), &runs->runs[i]);
-    stp_json_finish(root, fp);
 }

@@ -48,14 +48,5 @@ void stp_train_chart_make(const struct stp_train_runs *runs,
                           const struct stp_train_chart *chart,
                           const char *title, struct stp_chart *chart_ret);
 
-/* Prints an object with "charts" and the files in 'folder' (NULL: the working
- * directory) that they were drawn into, "left_out" (and why) and "summary", the
- * runs with what was derived of them. */
-void stp_train_charts_print_json(const struct stp_train_runs *runs,
-                                 const struct stp_train_charts *charts,
-                                 const char *folder,
-                                 const bool formats[STP_N_PLOT_FORMATS],
-                                 FILE *fp);
-
 /* Whether the file at 'path' begins as results of training do. */
 bool stp_train_results_begin(const char *path);

@@ -202,7 +202,7 @@ static void train_write_key(cJSON *row, const struct train_key *key,
     }
 }
 
-void stp_train_write_row(cJSON *row, const struct stp_train_run *run)
+static void train_write_row(cJSON *row, const struct stp_train_run *run)
 {
     const double total = stp_train_total_s(run);
     const double comm = stp_train_comm_s(run);
@@ -485,7 +485,7 @@ static void train_print(const struct stp_train_runs *runs, bool of_notebook,
             continue;
         if (of_notebook)
             notebook_translate_mode(&run, 1);
-        stp_train_write_row(stp_json_row(root), &run);
+        train_write_row(stp_json_row(root), &run);
     }
     stp_json_finish(root, fp);
 }

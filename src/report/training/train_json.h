@@ -14,8 +14,6 @@
 
 #include <stdio.h>
 
-#include <cjson/cJSON.h>
-
 #include "core/status.h"
 #include "report/folder.h"
 #include "report/training/train_results.h"
@@ -51,9 +49,6 @@ void stp_train_file_path(const char *folder, const char *gpu,
  * is there; the folder is made if there is none.  STP_ERR_IO, STP_ERR_NOMEM. */
 enum stp_status stp_train_save(const struct stp_train_runs *runs,
                                const char *folder, struct stp_error *err);
-
-/* Adds a run's keys to the object 'row'. */
-void stp_train_write_row(cJSON *row, const struct stp_train_run *run);
 
 /* Reads the file at 'path', which stp_train_save() or the notebook wrote, and
  * derives the rest.  STP_ERR_SYNTAX says where it is not JSON, or which run has
