@@ -547,9 +547,8 @@ static void here_leaves_nothing(const struct here *h)
         h->call->table[0][i] = -1;
 }
 
-/* Makes one of 96 valid decisions that differ at any size: four ranks that draw
- * them by a clock or by their addresses are not asked more than once at some
- * sizes, and must not agree there by chance. */
+/* Makes one of 96 valid decisions, of which three differ where NCCL takes one
+ * channel anyway. */
 static void here_choose(const struct here *h, long long number)
 {
     planted_take(h->call, NCCL_ALGO_RING, (int)(number % NCCL_NUM_PROTOCOLS),
