@@ -72,24 +72,25 @@ static void chain_copy(float *to, const float *from, int n)
     }
 }
 
-/* Whether NCCL can be given the table 'now' for its own; also notes whether it
- * rules something out.  Mostly it is as NCCL's in what it rules out. */
-static bool chain_is_sound(struct stp_chain *chain, const float *now, int n)
+/* Whether NCCL can be given the table 'now' for its 'own', which is kept if
+ * something is ruled out.  Mostly it is as NCCL's in what it rules out. */
+static bool chain_is_sound(struct stp_chain *chain, const float *own,
+                           const float *now, int n)
 {
     quad_bits_t differs = {0};
     bool is_wrong = false;
 
     for (int i = 0; i < n; i += 4) {
         const int at = i + 4 <= n ? i : n - 4;
-        quad_t own, times;
+        quad_t before, times;
 
-        memcpy(&own, &chain->own[at], sizeof(own));
+        memcpy(&before, &own[at], sizeof(before));
         memcpy(&times, &now[at], sizeof(times));
-        differs |= (times != times) | ((own < 0) ^ (times < 0));
+        differs |= (times != times) | ((before < 0) ^ (times < 0));
     }
-    chain->rules_out = false;
     if ((differs[0] | differs[1] | differs[2] | differs[3]) == 0)
         return true;
+    memcpy(chain->own, own, (size_t)n * sizeof(*own));
     for (int i = 0; i < n; i++) {
         is_wrong |= now[i] != now[i] || (chain->own[i] < 0 && now[i] >= 0);
         chain->rules_out |= chain->own[i] >= 0 && now[i] < 0;
@@ -126,14 +127,14 @@ ncclResult_t stp_chain_ask(struct stp_chain *chain, ncclFunc_t coll,
 
     if (chain->ask == NULL)
         return ncclSuccess;
-    if (is_checked) {
-        chain_copy(chain->own, cost, n);
+    chain->rules_out = false;
+    if (is_checked)
         chain_copy(table, cost, n);
-    }
     rc = chain->ask(chain->lower.version >= 4 ? chain->context : chain, coll,
                     n_bytes, n_pipe_ops, (float **)table, n_algo, n_proto,
                     reg_buff, n_channels);
-    if (!chain_passes(chain, rc, !is_checked || chain_is_sound(chain, table, n),
+    if (!chain_passes(chain, rc,
+                      !is_checked || chain_is_sound(chain, cost, table, n),
                       *n_channels))
         *n_channels = own_channels;
     else if (is_checked)
@@ -143,11 +144,9 @@ ncclResult_t stp_chain_ask(struct stp_chain *chain, ncclFunc_t coll,
 
 void stp_chain_settle(const struct stp_chain *chain, float *cost, int n)
 {
-    static const float hour_us = 3.5e9f; /* below NCCL's own "never" */
-
     for (int i = 0; chain->rules_out && i < n; i++)
         if (chain->own[i] >= 0 && cost[i] < 0)
-            cost[i] = hour_us;
+            cost[i] = 3.5e9f; /* an hour, below NCCL's own "never" */
 }
 
 ncclResult_t stp_chain_ask_pair(struct stp_chain *chain, ncclFunc_t coll,
@@ -287,8 +286,7 @@ ncclResult_t stp_chain_open(struct stp_chain *chain,
     chain->is_open = true;
     stp_log(chain->log, NCCL_LOG_INFO, "chain.c", __LINE__,
             "steptune: tuner '%s' (v%d) of %s, by %s, is asked first, and "
-            "decides where "
-            "no rule applies",
+            "decides where no rule applies",
             stp_lower_name(&chain->lower), chain->lower.version,
             chain->lower.path, chain->lower.found_by);
     return ncclSuccess;

@@ -70,7 +70,7 @@ struct stp_chain {
     bool has_told;     /* a fault of it */
     bool rules_out;    /* entries of the last table that NCCL had not */
     uint64_t identity; /* what ranks must have alike; 0: there is none */
-    float own[STP_CHAIN_ENTRIES];                          /* NCCL's table */
+    float own[STP_CHAIN_ENTRIES]; /* NCCL's table, if 'rules_out' */
     float table[STP_CHAIN_ENTRIES + 2 * STP_CHAIN_MARGIN]; /* that it gets */
 };
 

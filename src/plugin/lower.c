@@ -22,8 +22,9 @@
 enum {
     OLDEST = 2,            /* version of the interface */
     NEWEST_OPENED_NET = 3, /* NCCL up to 2.23, which opens the net plugin */
-    NAME_SIZE = 255,       /* NCCL's, from 2.26 on */
-    OLDEST_NET = 4,        /* version of a net plugin */
+    NEWEST_WORD_NET = 4, /* up to 2.26 "" is as if it were unset; 2.28: none */
+    NAME_SIZE = 255,     /* NCCL's, from 2.26 on */
+    OLDEST_NET = 4,      /* version of a net plugin */
     NEWEST_NET = 16,
 };
 
@@ -74,8 +75,9 @@ static int lower_find_symbol(void *library, const char *prefix, int newest,
  * outside of a job the first that is one. */
 static void *lower_open_net(const struct stp_lower_question *q)
 {
-    const char *names =
-        q->net != NULL && q->net[0] != '\0' ? q->net : NET ".so";
+    const bool is_unset =
+        q->net == NULL || (q->net[0] == '\0' && q->newest <= NEWEST_WORD_NET);
+    const char *names = is_unset ? NET ".so" : q->net;
     const bool opens = !q->is_job || q->newest <= NEWEST_OPENED_NET;
     void *found = NULL;
 
@@ -93,9 +95,8 @@ static void *lower_open_net(const struct stp_lower_question *q)
         library = lower_open(NET, name, RTLD_NOW | (opens ? 0 : RTLD_NOLOAD));
         if (library == NULL)
             continue;
-        if (q->newest <= NEWEST_OPENED_NET)
-            return library;
-        if (lower_find_symbol(library, "ncclNetPlugin", NEWEST_NET, OLDEST_NET,
+        if (q->newest > NEWEST_OPENED_NET &&
+            lower_find_symbol(library, "ncclNetPlugin", NEWEST_NET, OLDEST_NET,
                               &net) == 0) {
             dlclose(library);
             continue;
@@ -173,7 +174,7 @@ const char *stp_lower_name(const struct stp_lower *lower)
     /* tuners of all versions begin as that of v2 does */
     const char *name = ((const ncclTuner_v2_t *)lower->symbol)->name;
 
-    return name != NULL ? name : "(null)";
+    return name != NULL && name[0] != '\0' ? name : "(unnamed)";
 }
 
 enum lower_kind { LOWER_ABSENT, LOWER_NONE, LOWER_OURS, LOWER_TAKEN };
@@ -207,33 +208,32 @@ enum stp_status stp_lower_find(const struct stp_lower_question *q,
                           strcasecmp(q->chain, "auto") != 0;
     /* what NCCL up to 2.25 does; 2.26 and 2.27 have the version of 2.24 */
     const int mode = q->newest <= NEWEST_OPENED_NET ? RTLD_LAZY : RTLD_NOW;
-    enum lower_kind kind;
+    enum lower_kind kind = LOWER_ABSENT;
     void *library;
 
     *lower_ret = (struct stp_lower){.symbol = NULL};
     if (dlopen == NULL || (is_named && strcasecmp(q->chain, "none") == 0))
         return STP_OK;
     library = lower_open(TUNER, is_named ? q->chain : TUNER ".so", mode);
-    kind = library != NULL
-               ? lower_take(lower_ret, library, q->newest,
-                            is_named ? "STEPTUNE_CHAIN" : TUNER ".so")
-               : LOWER_ABSENT;
-    if (is_named && kind == LOWER_ABSENT)
-        dlopen(q->chain, mode | RTLD_LOCAL); /* says why, of this very name */
-    if (is_named && kind != LOWER_TAKEN)
-        return stp_fail(err, STP_ERR_IO,
-                        "STEPTUNE_CHAIN is '%.200s', expected auto, none or "
-                        "the library of another tuner: %.200s",
-                        q->chain,
-                        kind == LOWER_OURS   ? "it is Steptune's"
-                        : kind == LOWER_NONE ? "it has no tuner for this NCCL"
-                                             : dlerror());
+    if (library != NULL)
+        kind = lower_take(lower_ret, library, q->newest,
+                          is_named ? "STEPTUNE_CHAIN" : TUNER ".so");
     if (kind == LOWER_ABSENT || kind == LOWER_OURS) {
         library = lower_open_net(q);
         if (library != NULL)
             lower_take(lower_ret, library, q->newest, "the net plugin");
     }
-    return STP_OK;
+    if (!is_named || lower_ret->symbol != NULL)
+        return STP_OK;
+    if (kind == LOWER_ABSENT)
+        dlopen(q->chain, mode | RTLD_LOCAL); /* says why, of this very name */
+    return stp_fail(err, STP_ERR_IO,
+                    "STEPTUNE_CHAIN is '%.200s', expected auto, none or the "
+                    "library of another tuner: %.200s",
+                    q->chain,
+                    kind == LOWER_OURS   ? "it is Steptune's"
+                    : kind == LOWER_NONE ? "it has no tuner for this NCCL"
+                                         : dlerror());
 }
 
 const char *stp_lower_setting(const char *chain, const char *displaced)

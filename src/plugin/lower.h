@@ -46,7 +46,7 @@ enum stp_status stp_lower_find(const struct stp_lower_question *question,
                                struct stp_lower *lower_ret,
                                struct stp_error *err);
 
-/* Its name; "(null)" if it has none. */
+/* Its name; "(unnamed)" if it has none. */
 const char *stp_lower_name(const struct stp_lower *lower);
 
 /* The value that STEPTUNE_CHAIN is to have where a tuner of ours takes the

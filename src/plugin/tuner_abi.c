@@ -267,7 +267,6 @@ static ncclResult_t tuner_init(const struct stp_chain_init *init,
 {
     const ncclNvlDomainInfo_v5_t *nvl = init->nvl;
     const size_t n_ranks = init->n_ranks, n_nodes = init->n_nodes;
-    const ncclDebugLogger_t log = init->log;
     struct stp_comm_info info = {.comm_id = init->comm_id,
                                  .shape = {n_ranks, n_nodes, NULL},
                                  .n_local = 1};
@@ -279,12 +278,12 @@ static ncclResult_t tuner_init(const struct stp_chain_init *init,
 
     *context = ctx;
     if (ctx == NULL) {
-        LOG(log, NCCL_LOG_WARN, "%s; stepping aside, NCCL tunes alone",
+        LOG(init->log, NCCL_LOG_WARN, "%s; stepping aside, NCCL tunes alone",
             is_opening ? "the tuner below asks this one" : "out of memory");
         return !is_opening && stp_chain_exists(init) ? ncclSystemError
                                                      : ncclSuccess;
     }
-    ctx->log = log;
+    ctx->log = init->log;
     ctx->pid = getpid();
     if (n_nodes == 1)
         info.n_local = n_ranks;
@@ -454,7 +453,8 @@ static ncclResult_t tuner_get_coll_info_v4(void *context, ncclFunc_t coll,
     if (ctx == NULL)
         return ncclSuccess;
     is_preview = tuner_is_preview(&query, &view);
-    if (!is_preview && ctx->must_compare && ctx->pid == getpid())
+    if (ctx->must_compare && (!is_preview || ctx->chain.ask != NULL) &&
+        ctx->pid == getpid())
         tuner_compare(ctx); /* before the tuner below says anything */
     rc = stp_chain_ask(&ctx->chain, coll, n_bytes, n_pipe_ops, cost, n_algo,
                        n_proto, reg_buff, n_channels);

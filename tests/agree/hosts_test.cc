@@ -685,8 +685,7 @@ TEST(HostsWhoseComparisonIsStopped, StepAsideSoonAfterTheTimeLimit)
     EXPECT_EQ(
         "process " + std::to_string(getpid()) +
             ", which speaks for this host at the store, did not hear from "
-            "it in time, or was stopped (STEPTUNE_AGREE_TIMEOUT is 2.0 "
-            "s)",
+            "it in time, or was stopped (STEPTUNE_AGREE_TIMEOUT is 2.0 s)",
         host.Explain());
 }
 

@@ -514,11 +514,9 @@ TEST_F(Segment, IsNotTrustedIfOthersMayOpenItOrOwnIt)
         const char *why;
     } cases[] = {
         {0620, geteuid(),
-         "other users may open it, expected a file of mode "
-         "0600"},
+         "other users may open it, expected a file of mode 0600"},
         {0604, geteuid(),
-         "other users may open it, expected a file of mode "
-         "0600"},
+         "other users may open it, expected a file of mode 0600"},
         {0606, geteuid(),
          "all users may write it, expected a file that they "
          "may not (chmod o-w)"},

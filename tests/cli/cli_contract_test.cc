@@ -79,15 +79,13 @@ const Planted kPlanted[] = {
     {"planted_fails_without_policy",
      "survives any policy",
      "init on h200x4, /nonexistent/policy.conf, with policy policy.conf: tuner "
-     "'fails without policy': init "
-     "returned 5 (ncclInvalidUsage)",
+     "'fails without policy': init returned 5 (ncclInvalidUsage)",
      {"leaves unmatched untouched", "survives any policy",
       "ranks agree on files"}},
     {"one_channel",
      "leaves unmatched untouched",
      "broadcast of 1 bytes on h200x4, with policy base.conf: sets channels to "
-     "1, though it changes no "
-     "cost",
+     "1, though it changes no cost",
      {"leaves unmatched untouched"}},
     {"planted_global_context",
      "contexts apart",
@@ -174,8 +172,7 @@ const Planted kPlanted[] = {
     {"init_fails_v4",
      "init",
      "init on h200x4, with policy base.conf: tuner 'init fails': init returned "
-     "5 (ncclInvalidUsage); NCCL "
-     "would then crash in ncclCommAbort",
+     "5 (ncclInvalidUsage); NCCL would then crash in ncclCommAbort",
      {"init"}},
     {"no_symbol", "loads", "-no_symbol.so is unsupported", {"loads"}},
     {"unresolved", "loads", "undefined symbol: no_such_function", {"loads"}},

@@ -527,8 +527,7 @@ TEST_F(Torchrun, TellsThoseWhoCameWhoDidNot)
     std::string want =
         "rank 1 and 1 other of 4 did not come to rank 0's port " +
         std::to_string(port_) +
-        " in 0.7 s; one was refused: its WORLD_SIZE is 3, that "
-        "of rank 0 is 4";
+        " in 0.7 s; one was refused: its WORLD_SIZE is 3, that of rank 0 is 4";
 
     EXPECT_EQ(want, first.Said());
     EXPECT_EQ(want, third.Said());

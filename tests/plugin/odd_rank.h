@@ -201,7 +201,8 @@ class Job
         if (outcome.rc == ncclSuccess)
             outcome.rc = mock_ranks_create(nccl, machine_, &layout, &ranks);
         for (uint64_t i = 0; i < 3 && outcome.rc == ncclSuccess; i++) {
-            static_plugin::RandomScript random(4 * seed + i, 6);
+            static_plugin::RandomScript random(4 * seed + i, 6,
+                                               version_ == std::string("2.32"));
             random.script.user = &outcome.tuned;
             random.script.decided = [](void *tuned, size_t, size_t,
                                        const mock_outcome *out) {

@@ -147,6 +147,19 @@ TEST_F(OnH200, TunerBelowDecidesWhereRanksStepAsideForAnotherReason)
     }
 }
 
+// By its answer to a preview NCCL decides for a symmetric kernel.
+TEST_F(OnH200, TunersBelowThatDifferAnswerNoPreviewEither)
+{
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        Job job(machine_.get(), "2.32", STP_PLUGIN);
+        const Outcome out =
+            job.Run(Below, kOdd, Set("STEPTUNE_CHAIN", "none"), seed);
+
+        EXPECT_EQ(ncclSuccess, out.rc) << out.error;
+        EXPECT_FALSE(out.tuned);
+    }
+}
+
 // A rank that learns is in force without a policy.
 TEST_F(OnH200, RankThatLearnsWithoutAPolicyIsNotInactive)
 {

@@ -166,7 +166,7 @@ storms::Outcome RunJob(uint64_t seed)
     const int odd = static_cast<int>(
         random() %
         static_cast<unsigned>(mock_machine_get_info(machine.get())->n_ranks));
-    const char *nccl = random() % 2 ? "2.28" : "2.30";
+    const char *nccl = Pick(random, {"2.28", "2.30", "2.32"});
     const char *plugin = kind.plugin != nullptr ? kind.plugin
                          : random() % 2         ? STP_ONLINE
                                                 : STP_PLUGIN;

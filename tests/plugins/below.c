@@ -1,6 +1,6 @@
 /*
- * below.c - a tuner of version BELOW (2 to 7), a macro of the build, for ours
- * to ask first
+ * below.c - a tuner of version BELOW (2 to 7) and name NAME, macros of the
+ * build, for ours to ask first
  *
  * Its answers are random, and the same for the same calls of a communicator: it
  * changes times, rules entries out, and sets channels, chunks and, with
@@ -230,6 +230,6 @@ static ncclResult_t below_chunk(void *context, ncclFunc_t coll, size_t n_bytes,
 #define TUNER_OF(version)                                                      \
     __attribute__((visibility("default")))                                     \
     const ncclTuner_v##version##_t ncclTunerPlugin_v##version = {              \
-        "below", below_init, below_ask, below_finalize CHUNK}
+        NAME, below_init, below_ask, below_finalize CHUNK}
 #define TUNER(version) TUNER_OF(version)
 TUNER(BELOW);

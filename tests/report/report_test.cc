@@ -259,8 +259,7 @@ TEST_F(MemoryFileTest, SaysWhatWasDroppedAndWhy)
         text,
         HasSubstr(
             "# Dropped: sym, minCTAs 32 for allreduce of 4194304 bytes on 2 "
-            "ranks "
-            "overlapped with compute, gain 1.250 at first, when it was "
+            "ranks overlapped with compute, gain 1.250 at first, when it was "
             "measured again 0.970, where the policy had 1.020\n"
             "# Dropped: ce for allgather of 8388608 bytes on 4 ranks, gain "
             "1.100 at first, when it was measured again slower than plain "

@@ -451,8 +451,7 @@ const struct SayCase {
     {"FAKE_NCCL_VERSION=22699", "NCCL is older than 2.27 and has no windows"},
     {"FAKE_NCCL_NO_SYMMETRIC=1", // the rank that was first to see it is named
      " takes no symmetric kernel (GPUs may lack peer access), or keeps no "
-     "order "
-     "of graphs"},
+     "order of graphs"},
     {"FAKE_NCCL_NO_SYMMETRIC=1",
      "warning: no call of a communicator is staged: rank "},
     {"STEPTUNE_STAGE_FILE=/nowhere",

@@ -15,7 +15,8 @@ namespace static_plugin
 class RandomScript
 {
   public:
-    explicit RandomScript(uint64_t seed, size_t n_steps)
+    explicit RandomScript(uint64_t seed, size_t n_steps,
+                          bool has_windows = false)
     {
         std::mt19937_64 random(seed);
 
@@ -26,6 +27,8 @@ class RandomScript
                 call.coll = static_cast<ncclFunc_t>(random() % 5);
                 call.n_bytes =
                     (size_t{64} << random() % 22) * (1 + random() % 3);
+                if (has_windows)
+                    call.windows = static_cast<mock_windows>(random() % 4);
             }
         }
         for (const auto &group : calls_)

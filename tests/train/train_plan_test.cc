@@ -348,15 +348,13 @@ TEST(TrainMatrix, IsSingleOnOneGpuAndNowhereElse)
         {{1},
          {STP_TRAIN_NAIVE},
          1,
-         "skipped: naive on 1 rank, where all is "
-         "single"},
+         "skipped: naive on 1 rank, where all is single"},
         {{2, 4}, {STP_TRAIN_SINGLE}, 0, "skipped: single on 2 and 4 ranks"},
         {{1, 2, 4, 8},
          {STP_TRAIN_SINGLE, STP_TRAIN_NAIVE, STP_TRAIN_BUCKETED},
          7,
          "skipped: naive and bucketed on 1 rank, where all is single; single "
-         "on "
-         "2, 4 and 8 ranks"},
+         "on 2, 4 and 8 ranks"},
     };
 
     for (const auto &c : cases) {

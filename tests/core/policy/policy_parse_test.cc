@@ -277,8 +277,7 @@ TEST(PolicyParse, SaysWhereAHeaderLineBelongs)
     const std::pair<const char *, const char *> cases[] = {
         {" collective,0,1,ring,ll,1,1,1",
          "2:2: header word 'collective' in the wrong place, expected one "
-         "header "
-         "line at most, before the first rule"},
+         "header line at most, before the first rule"},
         {"minbytes",
          "2:1: header word 'minbytes' in the wrong place, expected one header "
          "line at most, before the first rule"},

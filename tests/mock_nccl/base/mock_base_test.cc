@@ -89,8 +89,7 @@ TEST(LogLine, HasItsBlanksFilled)
         {"plain", "plain"},
         {"<a>", "one"},
         {"<ab>", "two"},
-        {"x <a>y<ab> z", "x oney"
-                         "two z"},
+        {"x <a>y<ab> z", "x oneytwo z"},
         {"<a><ab><a>", "one"
                        "two"
                        "one"},

@@ -135,8 +135,7 @@ Machine OneGpuANode()
         " pattern=\"4\" nchannels=\"2\" speedintra=\"48\" "
         "speedinter=\"24\" latencyinter=\"1\" typeintra=\"NVL\" "
         "typeinter=\"PIX\" samechannels=\"0\"><channel><net/>"
-        "<gpu/><net/></channel><channel><gpu/></channel>"
-        "</graph>";
+        "<gpu/><net/></channel><channel><gpu/></channel></graph>";
     Folder folder;
     folder.Write("graphs.xml", "<graphs><graph id=\"0\"" + graph +
                                    "<graph id=\"1\"" + graph + "</graphs>");

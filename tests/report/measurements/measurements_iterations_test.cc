@@ -75,8 +75,7 @@ TEST_F(Measured, WorkloadsThatMeanNothingAreRefused)
         const char *expected;
     } cases[] = {
         {"overlap,training", "overlpa,training",
-         "mode 'overlpa', expected alone, sequential, overlap, fsdp or "
-         "trace"},
+         "mode 'overlpa', expected alone, sequential, overlap, fsdp or trace"},
         {"overlap,training", "overlap,none",
          "compute 'none', expected gemm or training"},
         {"training,8,", "training,0,",

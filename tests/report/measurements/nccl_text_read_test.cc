@@ -144,8 +144,7 @@ TEST_F(Read, ErrorsAndTheLastLineSayWhatIsWrong)
                                 "0.2 0.2 " + c.error + "\n";
         ASSERT_EQ(STP_OK,
                   Parse(std::string(OPTIONS RANKS) +
-                        "# size count type redop time algbw busbw "
-                        "error\n" +
+                        "# size count type redop time algbw busbw error\n" +
                         row + "# Out of bounds values : " + c.foot + "\n"))
             << err_.text;
         EXPECT_EQ(c.n_wrong, data_.rows[0].n_wrong) << row << c.foot;

@@ -250,8 +250,7 @@ TEST_F(Belonging, WhatTheUserNamedIsRefusedAndNothingIsNoPage)
              s[STP_PAGE_VERIFY].is_named = true;
          },
          "'s.verify.csv' does not belong to the others, expected a page of its "
-         "own: it is of run 22222222, "
-         "expected run 11111111 as s.conf"},
+         "own: it is of run 22222222, expected run 11111111 as s.conf"},
         {"named, without a policy",
          [](Set &s) {
              s[STP_PAGE_POLICY].is_there = false;

@@ -255,15 +255,13 @@ TEST_F(Page, SaysWhatToRegisterAndWhatItIsWorth)
             size("1M</b> 1.000 over AUTO") +
             size("4M</b> 0.800 over ring/ll128"),
         "<td>overlapped</td><td class=\"to\"><b>sym</b></td><td></td><td>not "
-        "measured at "
-        "any size in its range, or slower in some workload</td>",
+        "measured at any size in its range, or slower in some workload</td>",
         "<td>allgather</td><td>1M to 2M<br><small>1 node, 4 ranks, any GPU"
         "</small></td><td>alone</td><td "
         "class=\"to\"><b>ce</b></td><td></td><td>not measured"
         " at any size in its range</td>",
         "NVIDIA A100</small></td><td>alone</td><td "
-        "class=\"to\"><b>sym</b></td><td></td>"
-        "<td>not measured"};
+        "class=\"to\"><b>sym</b></td><td></td><td>not measured"};
     EXPECT_EQ(5U, Count(page, "</small></td><td>alone") +
                       Count(page, "</small></td><td>overlapped"));
     for (const std::string &row : rows)
@@ -362,8 +360,7 @@ TEST_F(Page, SaysWhatToStageInGraphsAndWithout)
           "<b>stage, minCTAs 16</b>", "1.250 to 1.250 at 1 size",
           "1.750 to 1.750 at 1 size",
           "Staging buffers makes allreduce up to 1.75x as fast (at 2 MiB); a "
-          "job "
-          "as it is can have that, by `steptune run --stage`.",
+          "job as it is can have that, by `steptune run --stage`.",
           "<h3><code>s.conf.stage</code>, policy hash"})
         EXPECT_THAT(page, HasSubstr(text));
     EXPECT_THAT(page, Not(HasSubstr("What to register")));

@@ -231,8 +231,7 @@ TEST(Sentence, SaysWhatTheOverlapPolicyIsWorth)
         {{36, 7, 2, 1, 1.179, 0.8},
          "With the overlap policy training steps are up to 1.18x as fast: 7 of "
          "36 workloads are faster, and 2 are slower: at worst a step takes "
-         "1.250x "
-         "as long."},
+         "1.250x as long."},
         {{36, 0, 0, 1, 1, 1 / 1.008},
          "With the overlap policy training steps are significantly faster in "
          "none of 36 workloads, and 1 is slower, but within the noise: at "
