@@ -47,7 +47,7 @@ static const struct {
     {{",median_us"}, "measurements of Steptune"},
     {{"collective,bytes"}, "a trace of collectives"},
     {{"Collective test starting:"}, "text of nccl-tests"},
-    {{"algbw", "busbw"}, "text of nccl-tests"},
+    {{" algbw", " busbw"}, "text of nccl-tests"},
     {{"^allreduce,"}, "a policy (steptune-policy(5))"},
     {{"\nallreduce,"}, "a policy (steptune-policy(5))"},
     {{"\nallgather,"}, "a policy (steptune-policy(5))"},

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/looks.h"
+#include "core/names.h"
 #include "core/room.h"
 #include "core/utf8.h"
 
@@ -31,12 +32,18 @@ const struct stp_log_row stp_log_rows[] = {
     {STP_LOG_FAILURE, JOB, "TEXT", 21, 32, "%~Test CUDA failure %l", "failure", "$1"},
     {STP_LOG_FAILURE, JOB, "TEXT", 21, 32, "%~srun: error: %l", "failure", "$1"},
     {STP_LOG_FAILURE, JOB, "TEXT", 21, 32, "%~exited on signal %l", "failure", "signal $1"},
+    {STP_LOG_FAILURE, JOB, "TEXT", 21, 32, "%~Test failure %l", "failure", "$1"},
+    {STP_LOG_FAILURE, JOB, "TEXT", 21, 32, "%~Test timeout %l", "failure", "timeout $1"},
+    {STP_LOG_FAILURE, JOB, "TEXT", 21, 32, "%~Segmentation fault%l", "failure", "segmentation fault$1"},
+    {STP_LOG_FAILURE, JOB, "TEXT", 21, 32, "%~CANCELLED AT %l", "failure", "cancelled at $1"},
     {STP_LOG_GPU, JOB, "TEXT", 21, 32, "%~Rank %u %~on %w device %u [%s] %l", "GPU", "$4"},
     {STP_LOG_SAID, JOB, "INIT", 21, 32, "cudaDriverVersion %u", "CUDA driver", "$1"},
     {STP_LOG_VARIABLE, JOB, "ENV", 21, 32, "NCCL_%w set by environment to %l", "variable", "NCCL_$1=$2"},
     {STP_LOG_VARIABLE, JOB, "ENV", 21, 32, "NCCL_%w set to %l", "variable", "NCCL_$1=$2"},
     {STP_LOG_VARIABLE, JOB, "ENV", 21, 27, "TUNER/Plugin: NCCL_%w set to %l", "variable", "NCCL_$1=$2"},
     {STP_LOG_SAID, JOB, "ENV", 21, 32, "NET/%w Adding NCCL_%w=%w to environment", "variable", "NCCL_$2=$3, set by the plugin $1"},
+    {STP_LOG_SAID, JOB, "ENV", 21, 32, "NET/%w Setting NCCL_%w to \"%w\"", "variable", "NCCL_$2=$3, set by the plugin $1"},
+    {STP_LOG_SAID, JOB, "ENV", 21, 32, "NET/%w %~etting NCCL_%w environment variable to %l", "variable", "NCCL_$2=$3, set by the plugin $1"},
     {STP_LOG_VARIABLE, JOB, "ENV", 28, 32, "Comm config %s reset to NCCL_%w=%l", "variable", "NCCL_$1=$2"},
     {STP_LOG_SAID, JOB, "ENV", 21, 32, "Invalid value %w for NCCL_%w, using default %w", "variable", "NCCL_$2=$1 is not understood: $3"},
     {STP_LOG_SAID, JOB, "ENV", 21, 32, "Comm config %w set to %l", "set by the program", "$1=$2"},
@@ -57,13 +64,18 @@ const struct stp_log_row stp_log_rows[] = {
     {STP_LOG_SAID, JOB, "INIT", 19, 21, "NET/Plugin%~No plugin found (%*)", "network plugin", "none: $1"},
     {STP_LOG_SAID, JOB, "INIT", 22, 32, "NET/Plugin: %*: cannot open shared object", "network plugin", "none: $1"},
     {STP_LOG_SAID, JOB, "INIT", 28, 32, "External network plugin %w is unsupported", "network plugin", "none: $1"},
+    {STP_LOG_SAID, JOB, "NET", 21, 32, "NET/OFI %~ing aws-ofi-nccl %l", "network plugin", "aws-ofi-nccl $1"},
+    {STP_LOG_SAID, JOB, "NET", 21, 32, "P2P plugin %l", "network plugin", "$1"},
     {STP_LOG_SAID, JOB, "INIT", 21, 32, "NET/IB : Using %l", "network devices", "$1"},
+    {STP_LOG_SAID, JOB, "NET", 21, 32, "NET/OFI Selected %~rovider is %l", "network devices", "$1"},
+    {STP_LOG_SAID, JOB, "NET", 21, 32, "NET/OFI Using transport protocol %w", "network devices", "protocol $1"},
     {STP_LOG_SAID, JOB, "INIT", 21, 32, "NET/Socket : Using %l", "network devices", "$1"},
     {STP_LOG_SAID, JOB, "INIT", 21, 32, "NET/IB : No %l", "InfiniBand", "no $1"},
     {STP_LOG_SAID, JOB, "INIT", 21, 29, "Failed to open libibverbs", "InfiniBand", "no libibverbs"},
     {STP_LOG_SAID, JOB, "NET", 21, 32, "NET/%w : GPU Direct RDMA %w for HCA %u %l", "GPUDirect RDMA", "$2 for devices of $1"},
     {STP_LOG_SAID, JOB, "NET", 21, 32, "NET/OFI %*, disabling GDR", "GPUDirect RDMA", "off: $1"},
     {STP_LOG_SAID, JOB, "NET", 21, 32, "GPU Direct RDMA Disabled for %l", "GPUDirect RDMA", "off for $1"},
+    {STP_LOG_SAID, JOB, "NET", 21, 32, "GPU Direct RDMA Enabled for GPU", "GPUDirect RDMA", "on"},
     {STP_LOG_CPU, NONE, "GRAPH", 21, 32, "CPU/%s (%u/%u/", NULL, NULL},
     {STP_LOG_PCI, NONE, "GRAPH", 21, 32, "%~+ PCI[%u] - %l", NULL, NULL},
     {STP_LOG_LINKS, COMM, "GRAPH", 21, 32, "=== System : maxBw %u totalBw %u ===", "?links of a GPU", "$2# GB/s"},
@@ -507,6 +519,16 @@ double stp_log_number(const struct stp_log_fact *fact, int i)
 
     stp_parse_double(fact->value[i].s, fact->value[i].len, &value);
     return value;
+}
+
+int stp_log_word(const struct stp_field *word, int n,
+                 int (*from_name)(const char *, size_t))
+{
+    uint64_t number;
+
+    if (stp_parse_u64(word->s, word->len, &number))
+        return number < (uint64_t)n ? (int)number : -1;
+    return stp_from_any_case(word->s, word->len, from_name);
 }
 
 unsigned stp_log_minor(const struct stp_job_log *log)

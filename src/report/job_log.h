@@ -142,6 +142,11 @@ bool stp_log_fits(const struct stp_log_fact *fact, const char *line);
 /* A value as a number; NAN if it is none. */
 double stp_log_number(const struct stp_log_fact *fact, int i);
 
+/* The number of a name of NCCL's, in any case, or of a number below 'n'; -1 if
+ * it is neither. */
+int stp_log_word(const struct stp_field *word, int n,
+                 int (*from_name)(const char *, size_t));
+
 /* NCCL's minor version, 27 of 2.27.5; 0 if the log does not tell. */
 unsigned stp_log_minor(const struct stp_job_log *log);
 

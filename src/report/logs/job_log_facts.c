@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* strsep() */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -39,11 +40,8 @@ static void facts_name(const struct stp_field *word,
                        int (*from_name)(const char *, size_t),
                        const char *(*name_of)(int), char *text, size_t size)
 {
-    uint64_t number;
-    int n = stp_from_any_case(word->s, word->len, from_name);
+    const int n = stp_log_word(word, 64, from_name);
 
-    if (n < 0 && stp_parse_u64(word->s, word->len, &number) && number < 64)
-        n = (int)number;
     if (n >= 0)
         snprintf(text, size, "%s", name_of(n));
     else
@@ -273,14 +271,12 @@ static void facts_put_decisions(struct stp_table *t,
 
     facts_list(log, STP_LOG_OF_CALL, NULL, 0, &list);
     for (size_t i = 0; i < list.n; i++) {
-        char *word = list.said[i].text;
+        char *rest = list.said[i].text;
 
         stp_table_row(t);
         for (int c = 0; c < 5; c++) {
-            char *tab = word + strcspn(word, "\t");
-            const bool is_last = *tab == '\0';
+            char *word = strsep(&rest, "\t");
 
-            *tab = '\0';
             word += strspn(word, " ");
             if (c == 1)
                 stp_table_count(t, columns[c][0], columns[c][1],
@@ -288,7 +284,6 @@ static void facts_put_decisions(struct stp_table *t,
             else
                 stp_table_word(t, columns[c][0], columns[c][1],
                                *word != '\0' ? word : NULL);
-            word = tab + !is_last;
         }
         stp_table_count(t, "calls", "calls", list.said[i].n_lines);
         stp_table_count(t, "line", "in line", list.said[i].line);

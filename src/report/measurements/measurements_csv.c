@@ -153,8 +153,10 @@ enum stp_status stp_measurements_pool(struct stp_dataset *data,
     size_t n_rows = data->n_rows;
     unsigned n_rounds = measurements_count_rounds(data, n_rows, NULL);
 
+    const bool has_nccl = data->nccl[0] != '\0' && more->nccl[0] != '\0';
+
     if (n_rows > 0 && (strcmp(data->gpu, more->gpu) != 0 ||
-                       strcmp(data->nccl, more->nccl) != 0))
+                       (has_nccl && strcmp(data->nccl, more->nccl) != 0)))
         return stp_fail_at(err, STP_ERR_SYNTAX, 1, 0,
                            "measured on '%s' with NCCL %s, expected '%s' with "
                            "NCCL %s as in the file before",
@@ -190,35 +192,39 @@ enum stp_status stp_measurements_pool(struct stp_dataset *data,
     measurements_keep_common(data->policy_hash, more->policy_hash, n_rows == 0);
     memcpy(data->machine, more->machine, sizeof(data->machine));
     memcpy(data->gpu, more->gpu, sizeof(data->gpu));
-    memcpy(data->nccl, more->nccl, sizeof(data->nccl));
+    if (more->nccl[0] != '\0')
+        memcpy(data->nccl, more->nccl, sizeof(data->nccl));
     memcpy(data->backend, more->backend, sizeof(data->backend));
     memcpy(data->tuner, more->tuner, sizeof(data->tuner));
     return STP_OK;
+}
+
+/* A table for NVIDIA's example tuner, by columns. */
+static bool measurements_are_nvidias(const char *text, size_t len,
+                                     unsigned *line)
+{
+    return stp_csv_has_column(text, len, "algorithm", line) &&
+           stp_csv_has_column(text, len, "size_bytes", line);
 }
 
 enum stp_status stp_measurements_read(const char *text, size_t len,
                                       struct stp_dataset *data,
                                       struct stp_error *err)
 {
-    /* Tables in which nothing can be compared with NCCL's own choice, round by
-     * round, are known by a column. */
-    static const struct {
-        const char *column, *why;
-    } others[] = {
-        {"setting", "a summary of iterations, expected the measurements "
-                    "themselves: rounds.csv beside it"},
-        {"size_bytes",
-         "NVIDIA's performance data, which have no times of NCCL's own choice, "
-         "expected measurements of `steptune sweep` or nccl-tests' text"},
-    };
     struct reader r = {.data.backend = "nccl"}; /* the only one at first */
     enum stp_status status = STP_OK;
     unsigned line;
 
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        if (stp_csv_has_column(text, len, others[i].column, &line))
-            return stp_fail_at(err, STP_ERR_SYNTAX, line, 1, "%s",
-                               others[i].why);
+    if (stp_csv_has_column(text, len, "setting", &line))
+        return stp_fail_at(err, STP_ERR_SYNTAX, line, 1,
+                           "a summary of iterations, expected the measurements "
+                           "themselves: rounds.csv beside it");
+    if (measurements_are_nvidias(text, len, &line))
+        return stp_fail_at(
+            err, STP_ERR_SYNTAX, line, 1,
+            "NVIDIA's performance data, which have no times of NCCL's own "
+            "choice, expected measurements of `steptune sweep` or nccl-tests' "
+            "text");
     status = stp_json_looks(text, len)
                  ? stp_measurements_read_json(text, len, &r.data, err)
                  : stp_csv_read(&format, &r, text, len, err);
@@ -230,10 +236,11 @@ enum stp_status stp_measurements_read(const char *text, size_t len,
 bool stp_nccl_text_is(const char *text, size_t len)
 {
     static const char measurements[] = "\"measurements\"";
-    static const char *const columns[] = {"bytes", "median_us", "setting",
-                                          "size_bytes"};
+    static const char *const columns[] = {"bytes", "median_us", "setting"};
     unsigned line;
 
+    if (measurements_are_nvidias(text, len, &line))
+        return false;
     for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
         if (stp_csv_has_column(text, len, columns[i], &line))
             return false;

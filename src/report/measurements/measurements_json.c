@@ -227,17 +227,6 @@ static void json_write_place(const cJSON *place, bool is_first, FILE *fp)
                 fp);
 }
 
-/* The processes' ranks by "config"; 0 if it cannot be. */
-static unsigned json_count_ranks(const cJSON *config)
-{
-    const cJSON *threads = json_get(config, "nthreads");
-    const cJSON *gpus = json_get(config, "ngpus");
-    const double n = (threads != NULL ? cJSON_GetNumberValue(threads) : 1) *
-                     (gpus != NULL ? cJSON_GetNumberValue(gpus) : 1);
-
-    return n >= 1 && n <= 1024 ? (unsigned)n : 0;
-}
-
 static enum stp_status json_write_text(const cJSON *item,
                                        struct stp_nccl_settings *settings,
                                        FILE *fp, struct stp_error *err)
@@ -245,17 +234,20 @@ static enum stp_status json_write_text(const cJSON *item,
     bool is_first = true;
 
     for (; item != NULL; item = item->next) {
-        const cJSON *variable;
-        const unsigned n = json_count_ranks(json_get(item, "config"));
+        const cJSON *variable, *config = json_get(item, "config");
+        const cJSON *threads = json_get(config, "nthreads");
+        const cJSON *gpus = json_get(config, "ngpus");
+        const double n = (threads != NULL ? cJSON_GetNumberValue(threads) : 1) *
+                         (gpus != NULL ? cJSON_GetNumberValue(gpus) : 1);
 
-        if (n == 0)
+        if (!(n >= 1 && n <= 1024))
             return stp_fail(err, STP_ERR_SYNTAX,
                             "config whose nthreads times ngpus is no number of "
                             "ranks of a process, expected 1 to 1024");
         if (json_get(item, "busBw") != NULL)
             json_write_place(item, is_first, fp);
         else
-            json_write_run(item, n, fp);
+            json_write_run(item, (unsigned)n, fp);
         is_first = json_get(item, "busBw") == NULL;
         cJSON_ArrayForEach(variable, json_get(item, "env"))
         {

@@ -234,18 +234,6 @@ enum stp_status stp_measurement_row_finish(struct stp_measurement_row *row,
     return STP_OK;
 }
 
-static int64_t row_get_whole(const void *in, size_t size)
-{
-    int32_t narrow;
-    int64_t value;
-
-    memcpy(&narrow, in, sizeof(narrow));
-    if (size == sizeof(narrow))
-        return narrow;
-    memcpy(&value, in, sizeof(value));
-    return value;
-}
-
 void stp_measurement_header_read(const char *names,
                                  struct stp_measurement_header *header_ret)
 {
@@ -282,7 +270,10 @@ void stp_measurement_row_write(const struct stp_measurement_row *row,
             fprintf(fp, "%.9g", *(const double *)in);
         else if (c->kind == STP_CSV_FLAG)
             fputc(*(const bool *)in ? '1' : '0', fp);
-        else if (c->none != NULL && row_get_whole(in, c->size) == c->none_value)
+        else if (c->none != NULL &&
+                 c->none_value == (c->size == sizeof(int32_t)
+                                       ? *(const int32_t *)in
+                                       : *(const int64_t *)in))
             fputs(c->none, fp);
         else if (c->kind == STP_CSV_WORD)
             fputs(c->name_of(*(const int *)in), fp);

@@ -32,6 +32,7 @@ struct stp_nccl_comm {
 
 /* How a run was set up, as far as NCCL or its environment says. */
 struct stp_nccl_settings {
+    char nccl[16];   /* version; "": not said */
     char algo[16];   /* value of NCCL_ALGO, cut; "": not set */
     char proto[16];  /* likewise NCCL_PROTO */
     bool has_tuner;  /* a tuner plugin was loaded */
@@ -46,13 +47,16 @@ struct stp_nccl_log {
     struct stp_nccl_comm *comms; /* of equal neighbours the first */
     size_t n_comms, comms_capacity;
     struct stp_nccl_settings settings;
-    struct stp_field host; /* for stp_log_find() */
+    struct stp_field host;    /* for stp_log_find() */
+    struct stp_field failure; /* the first line that says one; "": none */
 };
 
-/* Adds what NCCL says in a line that ends at 'end'; STP_ERR_NOMEM. */
+/* Adds what NCCL says in a line that ends at 'end', or programs around it, and
+ * 'message' is at its begin then; STP_ERR_NOMEM. */
 enum stp_status stp_nccl_log_read(struct stp_nccl_log *log,
                                   const struct stp_log_message *message,
-                                  const char *end, struct stp_error *err);
+                                  bool is_log, const char *end,
+                                  struct stp_error *err);
 
 void stp_nccl_log_free(struct stp_nccl_log *log);
 

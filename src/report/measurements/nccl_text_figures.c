@@ -55,6 +55,11 @@ void stp_nccl_figures_add(struct stp_nccl_figures *f,
          (double)row->n_bytes / stp_type_size(row->type) / (is_split ? n : 1)},
     };
 
+    /* no two sizes contradict each other but in text that is made up */
+    f->n_parts =
+        row->count == UINT64_MAX || row->count == 0
+            ? 0
+            : row->n_bytes / row->count / (uint64_t)stp_type_size(row->type);
     f->is_timed[m->in_place] = true;
     f->is_checked[m->in_place] |= m->n_wrong >= 0;
     for (int i = 0; i < 3 && *doubt == '\0' && (p->algbw != 0 || p->busbw != 0);
@@ -68,7 +73,7 @@ void stp_nccl_figures_add(struct stp_nccl_figures *f,
                      m->n_ranks, figures[i].ours);
     if (!(p->algbw > digits) || !(p->busbw > 0))
         return;
-    f->tells_ranks |= p->algbw != p->busbw || coll == ncclFuncAllReduce;
+    f->tells_ranks |= p->algbw != p->busbw;
     f->low = fmax(f->low, (p->busbw - digits) / (p->algbw + digits));
     f->high = fmin(f->high, (p->busbw + digits) / (p->algbw - digits));
 }
@@ -81,25 +86,27 @@ int stp_nccl_figures_test(const struct stp_nccl_figures *f,
     /* all-to-all, and sends, are checked in one place alone */
     const bool is_exchange =
         f->is_checked[0] && f->is_timed[1] && !f->is_checked[1];
-    const bool is_whole =
-        row->count == row->n_bytes / (uint64_t)stp_type_size(row->type);
+    /* all-to-all has a column of redop in all versions */
+    const bool tells = reduces || is_checked || row->op == -2;
+    const bool is_once = f->low <= 1 && f->high >= 1;
+    const bool is_pair = is_once && f->is_checked[1] && f->n_parts == 1;
     const double part = n_ranks > 0 ? 1 - 1.0 / n_ranks : f->high / 2;
     const bool is_known =
         f->high < STP_NCCL_ANY_RATIO; /* some bandwidth has digits */
     const bool is_twice = f->low <= 2 * part && f->high >= 2 * part &&
-                          (n_ranks > 0 || f->low > 1);
-    const bool is_once = f->low <= 1 && f->high >= 1;
+                          (n_ranks > 0 || f->low > 1 || is_pair);
     const bool is_part = n_ranks > 0 ? f->low <= part && f->high >= part
                                      : f->low >= 0.49 && f->high < 1;
 
-    if (has_root && is_known && is_once)
+    if (has_root && f->n_parts < 2 &&
+        (is_known ? is_once : n_ranks != 1 && f->n_parts == 1))
         return reduces ? ncclFuncReduce : ncclFuncBroadcast;
-    if (reduces && !has_root && (is_known ? is_twice : is_whole) &&
-        (f->low > 1 || (n_ranks != 1 && !is_exchange)))
+    if (reduces && !has_root && (is_known ? is_twice : f->n_parts == 1) &&
+        (f->low > 1 || (n_ranks != 1 && f->n_parts < 2 && !is_exchange)))
         return ncclFuncAllReduce;
-    if (!is_known || n_ranks == 1 || (!reduces && !is_checked))
+    if (n_ranks == 1 || !tells || (!is_known && f->n_parts < 2))
         return -2;
-    if (!has_root && is_part && !is_exchange)
+    if (!has_root && !is_exchange && f->n_parts != 1 && (is_part || !is_known))
         return reduces ? ncclFuncReduceScatter : ncclFuncAllGather;
     return is_once || is_part ? -1 : -2;
 }
@@ -108,11 +115,15 @@ void stp_nccl_figures_ranks(const struct stp_nccl_figures *f, int coll,
                             double *least_ret, double *most_ret)
 {
     const double of_many = coll >= 0 ? 2 * stp_bus_factor(coll, 2) : 0;
-    const bool tells = coll >= 0 && f->tells_ranks && f->low <= f->high &&
-                       f->low < of_many &&
+    const bool is_split =
+        coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
+    const bool tells = coll >= 0 && f->low <= f->high && f->low < of_many &&
+                       (f->tells_ranks || coll == ncclFuncAllReduce) &&
                        stp_bus_factor(coll, 3) != stp_bus_factor(coll, 2);
 
     *least_ret = tells ? fmax(2, ceil(1 / (1 - f->low / of_many))) : 2;
     *most_ret = tells && f->high < of_many ? floor(1 / (1 - f->high / of_many))
                                            : UINT32_MAX;
+    if (is_split && f->n_parts > 1 && f->n_parts < UINT32_MAX)
+        *least_ret = *most_ret = (double)f->n_parts;
 }

@@ -58,8 +58,7 @@ struct reader {
     unsigned n_inferred, n_pooled; /* runs named by figures; like one before */
     bool is_alone;                 /* one of one rank */
     char others[64];               /* tests that are not read */
-    char failure[128];             /* the line that says one; "": none */
-    unsigned failure_line;
+    unsigned failure_line;         /* of log.failure */
     struct stp_nccl_log log;
 };
 
@@ -160,29 +159,38 @@ static enum stp_status text_end_rows(struct reader *r,
     return STP_OK;
 }
 
-/* Refuses a table whose times are no further rounds of a table before: at half
- * of the sizes or more they differ by more than half. */
-static enum stp_status text_compare_tables(const struct reader *r)
+/* Numbers the rounds of a table after those of tables before with its sizes,
+ * and refuses times that are no further rounds: at half of the sizes or more
+ * they differ by more than half. */
+static enum stp_status text_number_rounds(struct reader *r)
 {
-    const struct stp_dataset *data = r->data;
+    struct stp_measurement *rows = r->data->rows;
+    const size_t n_rows = r->data->n_rows;
     double worst = 1;
-    unsigned n = 0, n_differ = 0;
+    unsigned n = 0, n_differ = 0, first = 0;
 
-    for (size_t i = r->begin; i < data->n_rows && !r->names_arms; i++)
-        for (size_t j = 0; j < r->begin && j < 1000; j++) {
-            const struct stp_measurement *a = &data->rows[j];
-            const struct stp_measurement *b = &data->rows[i];
-            const double ratio =
-                fmax(a->us.mean, b->us.mean) / fmin(a->us.mean, b->us.mean);
+    for (size_t i = r->begin; i < n_rows && i < r->begin + 1000; i++) {
+        const struct stp_measurement *a = &rows[i], *b;
+        size_t j = r->begin;
 
-            if (!stp_same_run(a, b) || a->n_bytes != b->n_bytes ||
-                a->in_place != b->in_place || a->type != b->type)
-                continue;
-            n++;
-            n_differ += ratio > 1.5;
-            worst = fmax(worst, ratio);
-        }
-    if (n == 0 || 2 * n_differ < n)
+        do
+            b = j > 0 ? &rows[--j] : NULL;
+        while (b != NULL && (a->n_bytes != b->n_bytes || a->type != b->type ||
+                             a->in_place != b->in_place || a->op != b->op ||
+                             !stp_same_run(a, b)));
+        if (b == NULL)
+            continue;
+        const double ratio =
+            fmax(a->us.mean, b->us.mean) / fmin(a->us.mean, b->us.mean);
+        first = first > b->round ? first : b->round + 1;
+        n++;
+        n_differ += ratio > 1.5;
+        worst = fmax(worst, ratio);
+    }
+    for (; r->begin < n_rows; r->begin++)
+        rows[r->begin].round += first;
+    r->n_pooled += first > 0 && !r->names_arms;
+    if (n == 0 || 2 * n_differ < n || r->names_arms)
         return STP_OK;
     return stp_fail_at(r->err, STP_ERR_SYNTAX, r->columns_line, 0,
                        "a table of the same test whose times differ from one "
@@ -191,24 +199,14 @@ static enum stp_status text_compare_tables(const struct reader *r)
                        worst);
 }
 
-/* Ends a run, whose rounds follow those of the same test and arm before. */
 static enum stp_status text_end_run(struct reader *r)
 {
     enum stp_status status = text_drop_row(r);
-    struct stp_measurement *rows = r->data->rows;
-    size_t n = r->data->n_rows - r->begin;
-    unsigned first = 0;
+    const size_t n = r->data->n_rows - r->begin;
 
     if (status == STP_OK && n > 0)
-        status = text_end_rows(r, &rows[r->begin], n);
-    STP_THEN(status, text_compare_tables(r));
-    n = r->data->n_rows;
-    for (size_t i = r->begin; i-- > 0 && r->begin < n && first == 0;)
-        if (stp_same_run(&rows[i], &rows[r->begin]))
-            first = rows[i].round + 1;
-    r->n_pooled += first > 0 && !r->names_arms;
-    for (; r->begin < n; r->begin++)
-        rows[r->begin].round += first;
+        status = text_end_rows(r, &r->data->rows[r->begin], n);
+    STP_THEN(status, text_number_rounds(r));
     r->m.round = 0;
     r->last_bytes = UINT64_MAX;
     r->figures = (struct stp_nccl_figures){.high = STP_NCCL_ANY_RATIO};
@@ -345,11 +343,15 @@ static enum stp_status text_read_rank(struct reader *r,
             return stp_nomem(r->err);
         r->hosts[r->n_hosts++] = host;
     }
+    if (r->n_hosts == 1)
+        r->log.host = r->hosts[0]; /* of rank 0, whose rows NCCL cuts */
     if (r->n_hosts == 1 && data->machine[0] == '\0')
         stp_printable(r->hosts[0].s, r->hosts[0].len, data->machine,
                       sizeof(data->machine));
     if (last->s[last->len - 1] == '.' || (gpu.len == 0 && data->gpu[0] == '\0'))
         return STP_OK; /* nccl-tests cut long lists by "..." */
+    if (gpu.len == 0)
+        gpu = (struct stp_field){"(no name)", 9, 1};
     return text_set_name(r, &gpu, "GPU", data->gpu, sizeof(data->gpu));
 }
 
@@ -439,7 +441,8 @@ static enum stp_status text_read_header(struct reader *r,
 }
 
 /* "Out of bounds values : 3 FAILED".  The rows that follow are not the run's: a
- * table of ours, or mpirun's. */
+ * table of ours, or mpirun's; but those behind "Avg bus bandwidth" alone are of
+ * a text that a shell cut to rows and means. */
 static enum stp_status text_read_foot(struct reader *r,
                                       const struct stp_field *words, size_t n)
 {
@@ -450,7 +453,7 @@ static enum stp_status text_read_foot(struct reader *r,
         is_wrong &= !r->names_arms && r->data->rows[i].n_wrong <= 0;
     for (size_t i = r->begin; i < r->data->n_rows && is_wrong; i++)
         r->data->rows[i].n_wrong = 1;
-    r->ended = true;
+    r->ended |= words[0].s[0] == 'O';
     return text_end_run(r);
 }
 
@@ -480,6 +483,7 @@ static const struct comment {
     {"collective ranks", text_read_header},
     {"collective gpus", text_read_header},
     {"Out of bounds values", text_read_foot},
+    {"#Avg bus bandwidth", text_read_foot},
 };
 
 /* Whether the words begin so; the first of them is behind a '#' or not. */
@@ -615,6 +619,8 @@ static enum stp_status text_add_row(struct reader *r)
     const struct stp_nccl_row *row = &r->row;
     const int coll =
         stp_from_any_case(row->test.s, row->test.len, stp_coll_from_name);
+    const bool is_alike = row->type == r->last.type && row->op == r->last.op &&
+                          row->root == r->last.root;
     enum stp_status status;
 
     r->n_read = 0;
@@ -633,8 +639,11 @@ static enum stp_status text_add_row(struct reader *r)
                            "%u ranks, but --ranks says %u", r->m.n_ranks,
                            r->n_told);
     /* sizes ascend within a round; RCCL's tables have two rows of each */
-    r->m.round += r->last_bytes != UINT64_MAX && row->n_bytes > 0 &&
-                  row->n_bytes <= r->last_bytes - row->in_place;
+    if (!is_alike)
+        r->m.round = 0;
+    else
+        r->m.round += r->last_bytes != UINT64_MAX && row->n_bytes > 0 &&
+                      row->n_bytes <= r->last_bytes - row->in_place;
     r->last_bytes = row->n_bytes;
     status = text_add_place(r, row, false);
     STP_THEN(status, text_add_place(r, row, true));
@@ -670,7 +679,7 @@ static enum stp_status text_read_row(struct reader *r, const char *line,
     static const struct stp_nccl_place unchecked = {
         .algbw = -1, .busbw = -1, .n_wrong = -1, .error = -1};
     const struct stp_nccl_row begun = {.count = UINT64_MAX,
-                                       .op = -1,
+                                       .op = r->columns.has_op ? -1 : -2,
                                        .root = UINT32_MAX,
                                        .places = {unchecked, unchecked}};
     const bool is_whole = r->is_json && r->columns_line > 0;
@@ -711,37 +720,7 @@ static enum stp_status text_read_row(struct reader *r, const char *line,
     return STP_OK;
 }
 
-/* ---- lines of others ---- */
-
-/* Counts a line of another program, and keeps what it tells: the test that a
- * shell began, and the first failure. */
-static enum stp_status text_read_foreign(struct reader *r, const char *line,
-                                         size_t len,
-                                         const struct stp_field *words,
-                                         size_t n)
-{
-    static const char *const failures[] = {
-        "Test NCCL failure", "Test CUDA failure",  "Test failure",
-        "Test timeout",      "Segmentation fault", "exited on signal",
-        "srun: error",       " CANCELLED AT "};
-    size_t blank = 0;
-
-    for (size_t i = 0; i < n && !r->is_told && r->said < 0; i++)
-        if (memchr(words[i].s, '/', words[i].len) != NULL ||
-            (i + 1 < n && words[i + 1].len > 0 &&
-             memchr("-\\", words[i + 1].s[0], 2) != NULL))
-            STP_TRY(text_read_program(r, &words[i], false));
-    while (blank < len && (line[blank] == ' ' || line[blank] == '\t'))
-        blank++;
-    for (size_t i = 0; i < STP_N_OF(failures); i++)
-        if (r->failure[0] == '\0' &&
-            memmem(line, len, failures[i], strlen(failures[i])) != NULL) {
-            r->failure_line = r->line;
-            stp_printable(line + blank, len - blank, r->failure,
-                          sizeof(r->failure));
-        }
-    return STP_OK;
-}
+/* ---- lines ---- */
 
 static enum stp_status text_read_line(struct reader *r, const char *line,
                                       size_t len)
@@ -766,16 +745,26 @@ static enum stp_status text_read_line(struct reader *r, const char *line,
         if (!text_same(&prefix, &r->prefix))
             return text_read_line(r, line, len);
     }
-    STP_TRY(stp_nccl_log_read(&r->log, &m, line + len, r->err));
+    if (m.s != NULL)
+        STP_TRY(stp_nccl_log_read(&r->log, &m, true, line + len, r->err));
     if (found || comment != NULL || (n == 0 && log == len))
         return STP_OK;
     r->n_foreign += !is_comment && !r->ended && !r->is_other;
-    return text_read_foreign(r, line, len, words, n);
+    for (size_t i = 0; i < n && !r->is_told && r->said < 0; i++)
+        if (memchr(words[i].s, '/', words[i].len) != NULL ||
+            (i + 1 < n && words[i + 1].len > 0 &&
+             memchr("-\\", words[i + 1].s[0], 2) != NULL))
+            STP_TRY(text_read_program(r, &words[i], false)); /* of a shell */
+    m = (struct stp_log_message){.s = line};
+    STP_TRY(stp_nccl_log_read(&r->log, &m, false, line + len, r->err));
+    if (r->log.failure.len > 0 && r->failure_line == 0)
+        r->failure_line = r->line;
+    return STP_OK;
 }
 
 /* Says what of the text is no result, what it does not say, and that the run
- * failed. */
-static void text_say(const struct reader *r)
+ * failed, as the line 'failure' says, unless that is "". */
+static void text_say(const struct reader *r, const char *failure)
 {
     char *said = r->data->said;
     const size_t size = sizeof(r->data->said);
@@ -805,9 +794,9 @@ static void text_say(const struct reader *r)
         stp_append(said, size,
                    "; 1 rank, which communicates with nobody: nccl-tests "
                    "without MPI, or without a launcher");
-    if (r->failure[0] != '\0')
+    if (failure[0] != '\0')
         stp_append(said, size, "; the run failed, as line %u says: %s",
-                   r->failure_line, r->failure);
+                   r->failure_line, failure);
     if (*said != '\0')
         memmove(said, said + 2, strlen(said) - 1);
 }
@@ -817,6 +806,7 @@ static enum stp_status text_read_text(struct reader *r, const char *text,
 {
     const char *s = text, *line;
     size_t n;
+    char failure[128];
     enum stp_status status = STP_OK;
 
     stp_nccl_columns_name(NULL, 0, false, &r->columns);
@@ -826,16 +816,21 @@ static enum stp_status text_read_text(struct reader *r, const char *text,
         status = text_read_line(r, line, n);
     }
     STP_THEN(status, text_end_run(r));
+    stp_printable(r->log.failure.s, r->log.failure.len, failure,
+                  sizeof(failure));
+    if (status == STP_OK && r->data->n_rows > 0)
+        text_say(r, failure);
     if (status != STP_OK ||
         (r->data->n_rows > 0 && !(r->is_json && r->cut.line > 0)))
         return status;
+    stp_fail(r->err, STP_ERR_SYNTAX, "no rows, expected " STP_MEASURED);
     if (r->cut.line > 0)
         *r->err = r->cut;
-    else if (r->failure[0] != '\0')
+    else if (failure[0] != '\0')
         stp_fail_at(r->err, STP_ERR_SYNTAX, r->failure_line, 0,
                     "the run failed before its first row, as this line says: "
                     "%s",
-                    r->failure);
+                    failure);
     else if (r->others[0] != '\0')
         stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, 0,
                     "no rows but of %s, expected those of all_reduce_perf, "
@@ -843,8 +838,6 @@ static enum stp_status text_read_text(struct reader *r, const char *text,
                     "reduce_perf",
                     r->others);
     else
-        stp_fail(r->err, STP_ERR_SYNTAX, "no rows, expected " STP_MEASURED);
-    if (r->others[0] == '\0' && r->failure[0] == '\0' && r->cut.line == 0)
         stp_refuse_kind(text, len, STP_MEASURED, r->err);
     return STP_ERR_SYNTAX;
 }
@@ -876,7 +869,8 @@ enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
     STP_THEN(status,
              text_read_text(&r, converted != NULL ? converted : text, len));
     if (status == STP_OK) {
-        text_say(&r);
+        if (data->nccl[0] == '\0')
+            memcpy(data->nccl, r.log.settings.nccl, sizeof(data->nccl));
         r.log.settings.names_arms = r.names_arms;
         if (settings_ret != NULL)
             *settings_ret = r.log.settings;

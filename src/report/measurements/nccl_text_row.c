@@ -148,6 +148,7 @@ bool stp_nccl_columns_name(const struct stp_field *words, size_t n,
         found.in_place[found.n++] = n_times + first_in_place >= 2;
         if (stp_field_is(&words[i], "type"))
             found.least = found.n;
+        found.has_op |= stp_field_is(&words[i], "redop");
     }
     if (n_times == 0 || n_times > 2)
         return false;
@@ -161,7 +162,7 @@ size_t stp_nccl_columns_take(const struct stp_nccl_columns *columns,
                              const struct stp_field *words, size_t n)
 {
     size_t w = 0;
-    uint64_t root;
+    double number;
 
     for (; *n_read < columns->n && w < n; ++*n_read) {
         const struct stp_csv_column *c = columns->of[*n_read];
@@ -172,10 +173,9 @@ size_t stp_nccl_columns_take(const struct stp_nccl_columns *columns,
         struct stp_field word = words[w];
 
         /* Until 2.18 the redop of collectives that reduce nothing is blank: the
-         * root stands where the operation would. */
+         * root, or the time, stands where the operation would. */
         if (strcmp(c->name, "redop") == 0 &&
-            (stp_field_is(&word, "-1") ||
-             stp_parse_u64(word.s, word.len, &root)))
+            stp_parse_double(word.s, word.len, &number))
             continue;
         if (!stp_csv_read_field(c, &word, into)) {
             for (word.len = 0; word.len < words[w].len &&

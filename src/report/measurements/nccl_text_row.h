@@ -18,7 +18,7 @@ struct stp_nccl_place {
 /* A row, or as much of it as was read. */
 struct stp_nccl_row {
     uint64_t n_bytes, count;      /* UINT64_MAX: not said */
-    int type, op;                 /* -1: none */
+    int type, op;                 /* -1: none; op -2: no such column */
     unsigned root;                /* UINT32_MAX: none */
     struct stp_field algo, proto; /* that ran, as RCCL's tests say; "" */
     unsigned n_channels;
@@ -34,6 +34,7 @@ struct stp_nccl_columns {
     bool in_place[STP_NCCL_WORDS];
     size_t n, least; /* fewest that tell a row: up to the type */
     size_t half;     /* of the first place and before it */
+    bool has_op;     /* some is the redop */
 };
 
 /* Splits at blanks, commas, quotes, colours of a terminal and, unless NULL, a
@@ -61,6 +62,7 @@ enum { STP_NCCL_ANY_RATIO = 100 };
 /* The rows of a run so far.  Begin with 0, and STP_NCCL_ANY_RATIO for high. */
 struct stp_nccl_figures {
     double low, high; /* between which busbw over algbw is */
+    uint64_t n_parts; /* sizes over counts: 1, or the ranks; 0: not known */
     bool tells_ranks; /* old tests print busbw as algbw, and it does not */
     bool is_checked[2], is_timed[2]; /* places, of some rows */
 };

@@ -114,6 +114,14 @@ TEST_F(Read, EveryPassOverTheSizesIsARound)
     const std::pair<std::string, std::vector<unsigned>> cases[] = {
         {pass + pass, {0, 0, 0, 0, 1, 1, 1, 1}},
         {ROW ROW ROW, {0, 0, 1, 1, 2, 2}}, // one size is a pass, too
+        // a shell's loop over sizes, and one that takes all of them twice
+        {std::string(small) + HEAD ROW, {0, 0, 0, 0}},
+        {pass + HEAD + small + HEAD ROW, {0, 0, 0, 0, 1, 1, 1, 1}},
+        // all types, or all operations (-d all, -o all), two passes each
+        {pass + pass + "512 2 half sum -1 9 0 0 0 9 0 0 0\n" +
+             "512 2 half sum -1 9 0 0 0 9 0 0 0\n" +
+             "512 2 half max -1 9 0 0 0 9 0 0 0\n",
+         {0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 0, 0}},
     };
     for (const auto &[rows, rounds] : cases) {
         ASSERT_EQ(STP_OK, Parse(HEAD + rows)) << err_.text;
@@ -300,6 +308,7 @@ TEST_F(Read, ForeignTextChangesNoRow)
         "# Avg bus bandwidth    : 50"};
     const std::vector<std::string> lines = {
         "# Collective test starting: all_reduce_perf\n",
+        "NCCL version 2.24.3+cuda12.6\n",
         OPTIONS,
         "# Using devices\n",
         "#  Rank 0 Group 0 Pid 1 on a device 0 [0] A\n",
@@ -337,6 +346,15 @@ TEST_F(Read, ForeignTextChangesNoRow)
         SCOPED_TRACE(text);
         ASSERT_EQ(rows, Rows(text, -1));
     }
+}
+
+// NCCL's first line of all may stand against a row: the list names the host.
+TEST_F(Read, HostsOfTheListEndARow)
+{
+    EXPECT_EQ(Rows(HEAD ROW),
+              Rows(HEAD "  1024  256  float  suma:1:2 [0] NCCL INFO x\n"
+                        "b:1:2 [0] NCCL INFO x\n  -1  10.5  0.10  0.10  0  "
+                        "9.5  0.11  0.11  0\n"));
 }
 
 TEST_F(Read, SaysWhatIsNoResult)
@@ -411,6 +429,57 @@ TEST_F(Read, FiguresTellTheTest)
     }
 }
 
+// Sizes of one run each, such as a shell's loop prints, too small for
+// bandwidths with digits, without checks: the count, and the columns that a
+// test has, tell.
+TEST_F(Read, CountsAndColumnsTellTheTest)
+{
+    const std::string ranks = OPTIONS RANKS, none = " 12.3 0.01 0.01 N/A";
+    const auto columns = [](const std::string &names) {
+        return "# size count type " + names + " time algbw busbw error\n";
+    };
+    const struct {
+        std::string text;
+        int coll; // -1: none that is read, -2: nobody can tell
+        unsigned n_ranks;
+    } cases[] = {
+        {ranks + columns("") + "64 8 float" + none, ncclFuncAllGather, 2},
+        {ranks + columns("redop") + "64 8 float sum" + none,
+         ncclFuncReduceScatter, 2},
+        {ranks + columns("redop") + "64 16 float sum" + none, ncclFuncAllReduce,
+         2},
+        {ranks + columns("root") + "64 16 float 1" + none, ncclFuncBroadcast,
+         2},
+        {ranks + columns("redop root") + "64 16 float sum 0" + none,
+         ncclFuncReduce, 2},
+        {ranks + columns("redop") + "64 8 float" + none, -2, 0}, // all-to-all
+        {ranks + columns("") + "64 16 float" + none, -1, 0}, // send and receive
+        {ranks + columns("root") + "64 8 float 1" + none, -1, 0}, // a scatter
+        // without the list of ranks
+        {"9437184 32768 float none -1 110 85.79 84.6 0 110 85.79 84.6 0",
+         ncclFuncAllGather, 72},
+        {"8388608 2097152 float sum -1 110 76.26 76.26 0 110 76.26 76.26 0",
+         ncclFuncAllReduce, 2},
+        {"8388608 2097152 float sum -1 110 76.26 76.26 0 110 76.26 76.26 N/A",
+         -1, 0}, // send and receive
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.text);
+        const stp_status status = Parse(c.text + "\n", -1);
+
+        ASSERT_EQ(c.coll >= 0 ? STP_OK : STP_ERR_SYNTAX, status) << err_.text;
+        if (c.coll >= 0) {
+            EXPECT_EQ(c.coll, data_.rows[0].coll);
+            EXPECT_EQ(c.n_ranks, data_.rows[0].n_ranks);
+        } else {
+            EXPECT_THAT(err_.text,
+                        HasSubstr(c.coll == -1 ? "a test without a name"
+                                               : "without what collective"));
+        }
+    }
+}
+
 // RCCL's tests have what ran behind the usual columns, and may have one place.
 TEST_F(Read, ColumnsOfRcclTestsSayWhatRan)
 {
@@ -445,6 +514,12 @@ TEST_F(Read, TablesOfOtherMachinesAreNotPooled)
     };
 
     ASSERT_EQ(STP_OK, Parse(table(8, 100) + table(16, 100), -1)) << err_.text;
+    EXPECT_EQ(8u, data_.rows[0].n_ranks);
+    EXPECT_EQ(16u, data_.rows[data_.n_rows - 1].n_ranks);
+    // a shell took rows and means alone
+    std::string cut = table(8, 100) + "# Avg bus bandwidth : 9\n" +
+                      table(16, 100).substr(strlen(COLUMNS));
+    ASSERT_EQ(STP_OK, Parse(cut.substr(strlen(COLUMNS)), -1)) << err_.text;
     EXPECT_EQ(8u, data_.rows[0].n_ranks);
     EXPECT_EQ(16u, data_.rows[data_.n_rows - 1].n_ranks);
     ASSERT_EQ(STP_OK, Parse(table(8, 100) + table(8, 110), -1)) << err_.text;
@@ -663,7 +738,7 @@ TEST_F(Read, JsonOfNcclTestsSaysTheSame)
               "9.500,-,-,0,f32,none,0,0,,measured,0\n"
               "allgather,1024,0,auto,auto,0,2,4,30,9.500,9.500,,,,-,-,0,f32,"
               "none,0,1,3,measured,0\n"
-              "allgather,512,1,auto,auto,0,2,4,30,4.500,4.500,,,,-,-,0,f16,"
+              "allgather,512,0,auto,auto,0,2,4,30,4.500,4.500,,,,-,-,0,f16,"
               "none,1,1,0,measured,0\n",
               Rows(kJson, -1));
     EXPECT_STREQ("nccl", data_.backend);
