@@ -45,7 +45,7 @@ static const struct log_finding {
     {NVLS_OFF, STP_SYMPTOM_NOTE, "NCCL_ALGO set by environment to", "%~NVLS", "NVLS is off"},
     {NVLS_OFF, STP_SYMPTOM_NOTE, "NCCL_ALGO set by environment to ^%~NVLS", NULL, "NVLS is off"},
     {LL128_OFF, STP_SYMPTOM_NOTE, "AllReduce |%s/%u |%s/%u |%s/%u |%s/%u |%s/ 0.0 |", NULL, "LL128 is off in rings"},
-    {LL128_OFF, STP_SYMPTOM_NOTE, "NCCL_PROTO set by environment to", "%~LL128", "LL128 is off in rings"},
+    {LL128_OFF, STP_SYMPTOM_NOTE, "%~NCCL_PROTO %~to", "%~LL128", "LL128 is off in rings"},
     {LL128_OFF, STP_SYMPTOM_NOTE, "NCCL_PROTO set by environment to ^%~LL128", NULL, "LL128 is off in rings"},
     {LL128_OFF, STP_SYMPTOM_NOTE, "Pattern 4, %~type P", NULL, "LL128 is off in rings"},
     {LL128_OFF, STP_SYMPTOM_NOTE, "Pattern 4, %~type S", NULL, "LL128 is off in rings"},
@@ -70,8 +70,7 @@ static const struct log_cause {
     {MNNVL_LOST, "MNNVL (cliqueSize", NULL, "the job has no access to the IMEX channels of the nodes", "see `nvidia-imex-ctl -N` and /dev/nvidia-caps-imex-channels", 0},
     {SHM, "NCCL_P2P_DISABLE set by environment to 1", NULL, "NCCL_P2P_DISABLE=1 switches direct access off", "unset it", 0},
     {SHM, "NCCL_P2P_LEVEL set by environment to", NULL, "NCCL_P2P_LEVEL limits direct access to GPUs so near", "unset it", 0},
-    {SHM, "P2P is disabled between", NULL, "the driver refuses direct access", "switch off ACS and the IOMMU of the host (lspci -vvv, ACSCtl), and give a container all GPUs", 0},
-    {SHM, "P2P not supported between", NULL, "the driver refuses direct access", "switch off ACS and the IOMMU of the host (lspci -vvv, ACSCtl), and give a container all GPUs", 0},
+    {SHM, "P2P %~ed between", NULL, "the driver refuses direct access", "switch off ACS and the IOMMU of the host (lspci -vvv, ACSCtl), and give a container all GPUs", 0},
     {SHM, "Could not enable P2P", NULL, "the driver refuses direct access", "switch off ACS and the IOMMU of the host (lspci -vvv, ACSCtl), and give a container all GPUs", 0},
     {SHM, "peer query failed", NULL, "the driver refuses direct access", "switch off ACS and the IOMMU of the host (lspci -vvv, ACSCtl), and give a container all GPUs", 0},
     {SHM, "Check P2P Type %s 0", NULL, "not all GPUs of a node reach each other", "see `nvidia-smi topo -p2p r`", 0},
@@ -96,7 +95,7 @@ static const struct log_cause {
     {NVLS_OFF, "comm %s rank %u nRanks %u nNodes %u localRanks 2 ", NULL, "NCCL before 2.28 takes it from 3 GPUs of a node on", NULL, 28},
     {NVLS_OFF, "NCCL_ALGO set by environment to", "%~NVLS", "NCCL_ALGO leaves it out", "unset it", 0},
     {NVLS_OFF, "NCCL_ALGO set by environment to ^%~NVLS", NULL, "NCCL_ALGO leaves it out", "unset it", 0},
-    {LL128_OFF, "NET/%s Adding NCCL_PROTO=", NULL, "the network plugin sets NCCL_PROTO", NULL, 0},
+    {LL128_OFF, "NET/%s %~ing NCCL_PROTO", NULL, "the network plugin sets NCCL_PROTO", NULL, 0},
     {LL128_OFF, "NCCL_PROTO set by environment to", "%~LL128", "NCCL_PROTO leaves it out", "unset it", 0},
     {LL128_OFF, "NCCL_PROTO set by environment to ^%~LL128", NULL, "NCCL_PROTO leaves it out", "unset it", 0},
     {LL128_OFF, "Pattern 4, %~type P", NULL, "NCCL takes it where all of a ring within a node is NVLink, and this one is not", NULL, 0},
@@ -219,7 +218,9 @@ static void log_judge_first(struct stp_doctor *d, const struct stp_job_log *log,
         n++;
     if (n > 0)
         snprintf(more, sizeof(more), " and %zu more", n);
-    stp_printable(first->value[0].s, first->value[0].len, text, sizeof(text));
+    const struct stp_field said =
+        key == STP_LOG_FAILURE ? first->message : first->value[0];
+    stp_printable(said.s, said.len, text, sizeof(text));
     stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, NULL, NULL,
                  "%s: %s (line %u%s)", what, text, first->line, more);
 }

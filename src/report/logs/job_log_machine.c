@@ -160,12 +160,19 @@ enum stp_status stp_log_write_graphs(const struct stp_job_log *log,
         "in channels and the network's latency are assumed. -->\n"
         "<graphs version=\"1\">\n",
         file.fp);
-    for (int id = 0; id < (int)STP_N_OF(graph_keys); id++)
-        for (const struct stp_log_fact *f = NULL;
-             graph_keys[id] != STP_LOG_SAID &&
-             (f = stp_log_next(log, graph_keys[id], shape, f)) != NULL;)
-            machine_put_graph(f, id, s->per_node, s->n_nodes > 1 && id < 2,
+    for (int id = 0; id < (int)STP_N_OF(graph_keys); id++) {
+        const struct stp_log_fact *f = NULL, *least = NULL;
+
+        /* each rank logs its own, and NCCL takes the worst */
+        while (graph_keys[id] != STP_LOG_SAID &&
+               (f = stp_log_next(log, graph_keys[id], shape, f)) != NULL)
+            if (least == NULL ||
+                stp_log_number(f, 2) < stp_log_number(least, 2))
+                least = f;
+        if (least != NULL)
+            machine_put_graph(least, id, s->per_node, s->n_nodes > 1 && id < 2,
                               file.fp);
+    }
     fputs("</graphs>\n", file.fp);
     return stp_file_commit(&file, err);
 }

@@ -139,28 +139,6 @@ static bool normal_judge(const struct stp_normal *normal, const struct size *s,
     return *text != '\0';
 }
 
-static void normal_put_row(const struct stp_normal *normal,
-                           const struct size *s, const char *finding,
-                           struct stp_table *t)
-{
-    const struct size *there = s->there;
-    double ratio;
-
-    normal_is_off(s, &ratio);
-    stp_table_row(t);
-    stp_table_word(t, "collective", "<collective", stp_coll_name(s->m.coll));
-    stp_table_count(t, "ranks", "ranks", s->m.n_ranks);
-    stp_table_count(t, "bytes", "bytes", s->m.n_bytes);
-    stp_table_number(t, "us", "us", s->us, 2);
-    stp_table_number(t, "busbw_gbps", "busbw GB/s", normal_busbw(s), 2);
-    if (normal->other != NULL) {
-        stp_table_number(t, "other_us", "us there",
-                         there != NULL ? there->us : (double)NAN, 2);
-        stp_table_number(t, "ratio", "times there", ratio, 2);
-    }
-    stp_table_word(t, "finding", "<finding", *finding != '\0' ? finding : NULL);
-}
-
 /* Prints what was measured, and with what it is compared. */
 static void normal_say(const struct stp_normal *normal,
                        const struct sizes *sizes, size_t n_found, FILE *fp)
@@ -217,24 +195,35 @@ void stp_print_normal(const struct stp_normal *normal, bool is_json, FILE *fp)
     stp_table_rows(&t, "sizes");
     for (size_t i = 0; i < sizes.n; i++) {
         struct size *s = &sizes.at[i];
+        const bool has_before = i > 0 && normal_is_series(s - 1, s);
+        const bool has_after = i + 1 < sizes.n && normal_is_series(s, s + 1);
+        double ratio;
 
         if (others.n > 0)
             s->there =
                 bsearch(s, others.at, others.n, sizeof(*s), normal_order);
-    }
-    for (size_t i = 0; i < sizes.n; i++) {
-        const struct size *s = &sizes.at[i];
-        const bool has_before = i > 0 && normal_is_series(s - 1, s);
-        const bool has_after = i + 1 < sizes.n && normal_is_series(s, s + 1);
-        double ratio;
         const bool is_off = normal_is_off(s, &ratio);
         const bool is_found = normal_judge(normal, s, has_before ? s - 1 : NULL,
                                            has_after ? s + 1 : NULL, finding) ||
                               is_off;
 
         n_found += is_found;
-        if (is_found || is_json)
-            normal_put_row(normal, s, finding, &t);
+        if (!is_found && !is_json)
+            continue;
+        stp_table_row(&t);
+        stp_table_word(&t, "collective", "<collective",
+                       stp_coll_name(s->m.coll));
+        stp_table_count(&t, "ranks", "ranks", s->m.n_ranks);
+        stp_table_count(&t, "bytes", "bytes", s->m.n_bytes);
+        stp_table_number(&t, "us", "us", s->us, 2);
+        stp_table_number(&t, "busbw_gbps", "busbw GB/s", normal_busbw(s), 2);
+        if (normal->other != NULL) {
+            stp_table_number(&t, "other_us", "us there",
+                             s->there != NULL ? s->there->us : (double)NAN, 2);
+            stp_table_number(&t, "ratio", "times there", ratio, 2);
+        }
+        stp_table_word(&t, "finding", "<finding",
+                       *finding != '\0' ? finding : NULL);
     }
     if (!is_json)
         normal_say(normal, &sizes, n_found, fp);

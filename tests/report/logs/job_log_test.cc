@@ -98,6 +98,27 @@ TEST(JobLog, ReadsLinesOfAllVersions)
         {"Comm config maxCTAs set to 4", "set by the program: maxCTAs=4"},
         {"Invalid value yes for NCCL_P2P_DISABLE, using default 0.",
          "variable: NCCL_P2P_DISABLE=yes is not understood: 0."},
+        // plugins of clouds, and what they set for NCCL
+        {"NET/OFI Initializing aws-ofi-nccl 1.14.0",
+         "network plugin: aws-ofi-nccl 1.14.0"},
+        {"NET/OFI Using aws-ofi-nccl 1.4.0aws",
+         "network plugin: aws-ofi-nccl 1.4.0aws"},
+        {"P2P plugin IBext_v7", "network plugin: IBext_v7"},
+        {"NET/OFI Selected Provider is efa (found 4 nics)",
+         "network devices: efa (found 4 nics)"},
+        {"NET/OFI Selected provider is efa, fabric is efa-direct (found 16 "
+         "nics)",
+         "network devices: efa, fabric is efa-direct (found 16 nics)"},
+        {"NET/OFI Using transport protocol RDMA (platform set)",
+         "network devices: protocol RDMA"},
+        {"NET/OFI Setting NCCL_PROTO to \"simple\"",
+         "variable: NCCL_PROTO=simple, set by the plugin OFI"},
+        {"NET/OFI Running on a platform, Setting NCCL_TOPO_FILE environment "
+         "variable to /x.xml",
+         "variable: NCCL_TOPO_FILE=/x.xml, set by the plugin OFI"},
+        {"GPU Direct RDMA Enabled for GPU 3b000 / HCA 0 (distance 4 <= 4), "
+         "read 0",
+         "GPUDirect RDMA: on"},
         {"TUNER/Plugin: Using internal tuner plugin.", "tuner: NCCL's own"},
         {"TUNER/Plugin: Failed to find ncclTunerPlugin_v2 symbol, using "
          "internal tuner instead.",
