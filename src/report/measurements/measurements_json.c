@@ -213,20 +213,6 @@ static void json_write_run(const cJSON *root, unsigned per_process, FILE *fp)
         fputs("# Out of bounds values : ? FAILED\n", fp);
 }
 
-/* RCCL's: an object of a place. */
-static void json_write_place(const cJSON *place, bool is_first, FILE *fp)
-{
-    if (is_first)
-        fputs("collective ranks gpusperrank size type redop inplace time algbw "
-              "busbw #wrong\n",
-              fp);
-    json_format(place,
-                "{name|?} {nodes|?} {ranks|1} {gpusPerRank,gpus|1} {size|?} "
-                "{type|?} {redop|?} {inPlace|?} {time|?} {algBw|N/A} "
-                "{busBw|N/A} {wrong|N/A}\n",
-                fp);
-}
-
 static enum stp_status json_write_text(const cJSON *item,
                                        struct stp_nccl_settings *settings,
                                        FILE *fp, struct stp_error *err)
@@ -244,11 +230,21 @@ static enum stp_status json_write_text(const cJSON *item,
             return stp_fail(err, STP_ERR_SYNTAX,
                             "config whose nthreads times ngpus is no number of "
                             "ranks of a process, expected 1 to 1024");
-        if (json_get(item, "busBw") != NULL)
-            json_write_place(item, is_first, fp);
+        const bool is_place = json_get(item, "busBw") != NULL; /* RCCL's */
+
+        if (is_place && is_first)
+            fputs("collective ranks gpusperrank size type redop inplace time "
+                  "algbw busbw #wrong\n",
+                  fp);
+        if (is_place)
+            json_format(item,
+                        "{name|?} {nodes|?} {ranks|1} {gpusPerRank,gpus|1} "
+                        "{size|?} {type|?} {redop|?} {inPlace|?} {time|?} "
+                        "{algBw|N/A} {busBw|N/A} {wrong|N/A}\n",
+                        fp);
         else
             json_write_run(item, (unsigned)n, fp);
-        is_first = json_get(item, "busBw") == NULL;
+        is_first = !is_place;
         cJSON_ArrayForEach(variable, json_get(item, "env"))
         {
             const char *s = cJSON_GetStringValue(variable);

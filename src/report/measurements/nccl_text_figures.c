@@ -55,7 +55,6 @@ void stp_nccl_figures_add(struct stp_nccl_figures *f,
          (double)row->n_bytes / stp_type_size(row->type) / (is_split ? n : 1)},
     };
 
-    /* no two sizes contradict each other but in text that is made up */
     f->n_parts =
         row->count == UINT64_MAX || row->count == 0
             ? 0
