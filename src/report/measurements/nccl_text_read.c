@@ -768,6 +768,7 @@ static void text_say(const struct reader *r, const char *failure)
 {
     char *said = r->data->said;
     const size_t size = sizeof(r->data->said);
+    const struct stp_nccl_settings *s = &r->log.settings;
 
     if (r->n_foreign > 0)
         stp_append(said, size, "; %u line%s no result%s", r->n_foreign,
@@ -794,6 +795,11 @@ static void text_say(const struct reader *r, const char *failure)
         stp_append(said, size,
                    "; 1 rank, which communicates with nobody: nccl-tests "
                    "without MPI, or without a launcher");
+    if (!r->names_arms && (s->has_tuner || s->algo[0] || s->proto[0]))
+        stp_append(said, size, "; NCCL did not choose alone:%s%s%s%s%s",
+                   s->algo[0] != '\0' ? " NCCL_ALGO=" : "", s->algo,
+                   s->proto[0] != '\0' ? " NCCL_PROTO=" : "", s->proto,
+                   s->has_tuner ? " a tuner plugin was loaded" : "");
     if (failure[0] != '\0')
         stp_append(said, size, "; the run failed, as line %u says: %s",
                    r->failure_line, failure);

@@ -107,21 +107,6 @@ static void why_put_cases(const struct stp_why *why, struct stp_table *t)
     }
 }
 
-static void why_print_kernels(const struct stp_why *why, bool alone, FILE *fp)
-{
-    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
-
-    if (why->n_kernels == 0)
-        return;
-    fprintf(fp, "\nIn symmetric windows NCCL compares these, too:\n\n");
-    why_put_kernels(why, &t);
-    stp_table_end(&t, fp);
-    fprintf(fp, "\n%soth buffers in windows where it says so:\n\n",
-            alone ? "B" : "With the plugin, b");
-    why_put_cases(why, &t);
-    stp_table_end(&t, fp);
-}
-
 static void why_print_json(const struct stp_why_report *report, FILE *fp)
 {
     const struct stp_why *why = report->why;
@@ -197,22 +182,6 @@ static void why_print_json(const struct stp_why_report *report, FILE *fp)
     stp_json_finish(root, fp);
 }
 
-static void why_print_buffers(const struct stp_why_report *report, FILE *fp)
-{
-    char text[STP_MEMORY_TEXT];
-
-    for (size_t i = 0; i < report->n_buffers; i++) {
-        const struct stp_why_buffers *b = &report->buffers[i];
-
-        fprintf(fp, "Buffers when %s: %s, by ", b->when,
-                stp_memory_text(b->memory, b->min_ctas, text));
-        if (b->line > 0)
-            fprintf(fp, "%s:%u.\n", b->path, b->line);
-        else
-            fprintf(fp, "no line of %s.\n", b->path);
-    }
-}
-
 static void why_print_decider(const struct stp_why_report *report, FILE *fp)
 {
     const enum stp_decider decider = report->why->decider;
@@ -269,6 +238,7 @@ void stp_print_why(const struct stp_why_report *report, bool is_json, FILE *fp)
     const struct stp_why *why = report->why;
     const bool alone = report->plugin == NULL;
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+    char text[STP_MEMORY_TEXT];
 
     if (is_json) {
         why_print_json(report, fp);
@@ -300,7 +270,16 @@ void stp_print_why(const struct stp_why_report *report, bool is_json, FILE *fp)
                 "The plugin asks for %d channels, and NCCL takes no more than "
                 "its own %d, as from 2.31 on.\n",
                 why->tuned.asked_channels, why->tuned.limit);
-    why_print_buffers(report, fp);
+    for (size_t i = 0; i < report->n_buffers; i++) {
+        const struct stp_why_buffers *b = &report->buffers[i];
+
+        fprintf(fp, "Buffers when %s: %s, by ", b->when,
+                stp_memory_text(b->memory, b->min_ctas, text));
+        if (b->line > 0)
+            fprintf(fp, "%s:%u.\n", b->path, b->line);
+        else
+            fprintf(fp, "no line of %s.\n", b->path);
+    }
     if (report->versions != NULL) {
         fprintf(fp, "By version, on the same graphs%s: ",
                 why->has_set ? ", as it is set here" : "");
@@ -310,5 +289,13 @@ void stp_print_why(const struct stp_why_report *report, bool is_json, FILE *fp)
         stp_print_override(&why->overrides[i], fp);
     if (why->n_overrides == 0)
         fprintf(fp, "No variable that is set here overrides it.\n");
-    why_print_kernels(why, alone, fp);
+    if (why->n_kernels == 0)
+        return;
+    fprintf(fp, "\nIn symmetric windows NCCL compares these, too:\n\n");
+    why_put_kernels(why, &t);
+    stp_table_end(&t, fp);
+    fprintf(fp, "\n%soth buffers in windows where it says so:\n\n",
+            alone ? "B" : "With the plugin, b");
+    why_put_cases(why, &t);
+    stp_table_end(&t, fp);
 }

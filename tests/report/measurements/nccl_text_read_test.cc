@@ -374,6 +374,26 @@ TEST_F(Read, SaysWhatIsNoResult)
                  data_.said);
 }
 
+TEST_F(Read, SaysWhoElseChose)
+{
+    const std::string log = "h:1:2 [0] NCCL INFO ";
+    const std::pair<std::string, const char *> cases[] = {
+        {"", ""},
+        {log + "NCCL_ALGO set by environment to NVLS\n",
+         "1 line is no result; NCCL did not choose alone: NCCL_ALGO=NVLS"},
+        {log + "NCCL_ALGO set by environment to Ring\n" + log +
+             "NCCL_PROTO set by environment to LL\n" + log +
+             "TUNER/Plugin: Using tuner plugin x\n",
+         "3 lines are no results; NCCL did not choose alone: NCCL_ALGO=Ring "
+         "NCCL_PROTO=LL a tuner plugin was loaded"},
+    };
+
+    for (const auto &[lines, said] : cases) {
+        ASSERT_EQ(STP_OK, Parse(lines + HEAD ROW)) << err_.text;
+        EXPECT_STREQ(said, data_.said);
+    }
+}
+
 // Tests before 2.17 do not say which they are; figures of them do, or the test
 // that nobody can tell is asked for.
 TEST_F(Read, FiguresTellTheTest)
