@@ -141,10 +141,15 @@ struct stp_found_tuner {
     char why[512]; /* STEPTUNE_CHAIN names none; else "" */
 };
 
-/* Finds the tuner that jobs of this environment have without ours, and ours
- * asks first: plugin/lower.h, with a NCCL that knows version 'newest' of the
+/* The value that STEPTUNE_CHAIN is to have where ours is put into jobs of this
+ * environment; NULL: none, which is "auto". */
+const char *stp_chain_setting(void);
+
+/* Finds the tuner that ours asks first by such a value, and that jobs have
+ * without ours: plugin/lower.h, with a NCCL that knows version 'newest' of the
  * interface, STP_NEWEST_TUNER if it is not known. */
-void stp_find_lower(int newest, struct stp_found_tuner *found_ret);
+void stp_find_lower(const char *chain, int newest,
+                    struct stp_found_tuner *found_ret);
 
 /* Lets ours ask the tuner 'over' first, as an option --over has it, or says why
  * it cannot; returns the exit status. */

@@ -112,8 +112,7 @@ static void derive_check_options(void *options, struct argp_state *state)
         if (o->output != NULL && stp_path_is_same(o->output, o->inputs[i].path))
             stp_usage_error(
                 state,
-                "-o '%s' is a file that is read, expected another one "
-                "to write",
+                "-o '%s' is a file that is read, expected another one to write",
                 o->output);
 }
 

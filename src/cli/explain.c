@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "analyse/explain/explain.h"
@@ -9,6 +10,8 @@
 #include "cli/cli.h"
 #include "core/policy/memory_policy.h"
 #include "core/text.h"
+#include "plugin/lower.h"
+#include "plugin/settings.h"
 #include "report/results/results.h"
 #include "report/table.h"
 
@@ -50,16 +53,22 @@ static const struct stp_option explain_table[] = {
     {0},
 };
 
+static bool explain_plugin_is_ours(const struct explain_options *o)
+{
+    return o->plugin == NULL || stp_lower_setting(NULL, o->plugin) == NULL;
+}
+
 static void explain_check_options(void *options, struct argp_state *state)
 {
     const struct explain_options *o = options;
 
     if (o->csv && o->machine.json)
         stp_usage_error(state, "--csv has no effect with --json");
-    if (o->over != NULL && (o->plugin != NULL || !stp_has_policy()) &&
-        o->policy == NULL)
+    if (o->over != NULL &&
+        (!explain_plugin_is_ours(o) ||
+         ((o->plugin != NULL || !stp_has_policy()) && o->policy == NULL)))
         stp_usage_error(state, "--over needs our plugin and a policy, expected "
-                               "--policy");
+                               "--policy, and no other --plugin");
     if (o->diff != NULL && o->plugin == NULL && o->policy == NULL &&
         !stp_has_policy())
         stp_usage_error(state,
@@ -198,18 +207,6 @@ static enum stp_status explain_variables(const struct explain *e,
                            &c->overlay, e->err);
 }
 
-/* Names the file that an error is about. */
-static enum stp_status explain_name_file(const struct explain *e,
-                                         const char *path,
-                                         enum stp_status status)
-{
-    const struct stp_error why = *e->err;
-    char text[STP_CLI_PATH + STP_ERROR_TEXT];
-
-    stp_error_string(&why, path, text, sizeof(text));
-    return stp_fail(e->err, status, "%s", text);
-}
-
 /* Asks the memory and stage policies that lie beside the policy, in both of
  * their situations. */
 static void explain_ask_buffers(const struct stp_why *why,
@@ -330,8 +327,13 @@ static enum stp_status explain_other(struct explain *e,
     if (!is_plugin) {
         status =
             stp_policy_load(STP_POLICY_OF_ARMS, e->o->diff, &policy, e->err);
-        if (status != STP_OK)
-            return explain_name_file(e, e->o->diff, status);
+        if (status != STP_OK) {
+            const struct stp_error why = *e->err;
+            char text[STP_CLI_PATH + STP_ERROR_TEXT];
+
+            stp_error_string(&why, e->o->diff, text, sizeof(text));
+            return stp_fail(e->err, status, "%s", text);
+        }
         other.policy = policy;
         status = stp_find_plugin("steptune", plugin, e->err);
     }
@@ -401,9 +403,11 @@ static void explain_print_title(const struct explain *e)
                mock_release_name((size_t)e->last));
     else if (e->is_alone || e->o->nccl != NULL)
         printf("NCCL %s", e->nccl);
-    printf(" on %s, one collective at a time, of plain buffers%s\n\n",
+    printf(" on %s, one collective at a time, of plain buffers%s%s\n\n",
            stp_machine_name(e->machine),
-           same ? "; the policy keeps the bits of AUTO" : "");
+           same ? "; the policy keeps the bits of AUTO" : "",
+           e->options.is_over ? "; AUTO is NCCL alone, without the tuner below"
+                              : "");
 }
 
 /* Says which variables that are set mock NCCL does not play. */
@@ -493,9 +497,12 @@ static int explain_run(void *user)
     bool is_ours;
     enum stp_status status = STP_OK;
     int exit_status;
+    const char *chain;
 
     if (stp_choose_machine(o->machine.on, e.machine) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
+    if (o->over != NULL && stp_set_over(o->over) != STP_EXIT_OK)
+        return STP_EXIT_FAILED;
     e.is_alone = o->plugin != NULL ? strcmp(o->plugin, "none") == 0
                                    : !is_named && !stp_has_policy();
     is_ours = explain_is_ours(&e);
@@ -519,19 +526,17 @@ static int explain_run(void *user)
                                                        : is_ours  ? e.plugin
                                                                   : o->plugin,
                                              .policy = e.policy,
-                                             .is_over = o->over != NULL,
                                              .coll = o->coll,
                                              .max_bytes = o->max_bytes};
     if (o->diff == NULL && !o->csv)
         e.options.variable = getenv;
     status = explain_read_versions(&e);
-    if (o->over != NULL && stp_set_over(o->over) != STP_EXIT_OK) {
-        stp_policy_free(e.policy);
-        return STP_EXIT_FAILED;
-    }
     if (!e.is_alone)
         STP_THEN(status,
                  stp_set_plugin_environment(e.machine, e.set_policy, &err));
+    chain = stp_setting("STEPTUNE_CHAIN");
+    e.options.is_over = !e.is_alone && explain_plugin_is_ours(o) &&
+                        chain != NULL && strcasecmp(chain, "none") != 0;
     STP_THEN(status, o->why != 0       ? explain_why(&e)
                      : o->diff != NULL ? explain_diff(&e)
                                        : explain_all(&e));

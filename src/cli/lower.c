@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli/doctor/doctor.h"
 #include "plugin/lower.h"
@@ -26,11 +27,17 @@ static void lower_ask(const void *question, void *answer)
     snprintf(found->by, sizeof(found->by), "%s", lower.found_by);
 }
 
-void stp_find_lower(int newest, struct stp_found_tuner *found_ret)
+const char *stp_chain_setting(void)
+{
+    return stp_lower_setting(getenv("STEPTUNE_CHAIN"),
+                             getenv("NCCL_TUNER_PLUGIN"));
+}
+
+void stp_find_lower(const char *chain, int newest,
+                    struct stp_found_tuner *found_ret)
 {
     const struct stp_lower_question question = {
-        .chain = stp_lower_setting(getenv("STEPTUNE_CHAIN"),
-                                   getenv("NCCL_TUNER_PLUGIN")),
+        .chain = chain,
         .net = getenv("NCCL_NET_PLUGIN"),
         .newest = newest,
     };
@@ -45,11 +52,16 @@ void stp_find_lower(int newest, struct stp_found_tuner *found_ret)
 int stp_set_over(const char *over)
 {
     static const char variable[] = "STEPTUNE_CHAIN";
-    struct stp_found_tuner found = {.version = 0};
+    struct stp_found_tuner found;
 
     if (setenv(variable, over, 1) != 0)
         return stp_complain("cannot set the environment");
-    stp_find_lower(STP_NEWEST_TUNER, &found);
+    stp_find_lower(over, STP_NEWEST_TUNER, &found);
+    if (found.version > 0 && strcasecmp(over, "auto") != 0 &&
+        strcmp(found.by, variable) != 0)
+        return stp_complain("--over: '%s' does not open or is Steptune's, "
+                            "expected the library of another tuner",
+                            over);
     if (found.why[0] == '\0')
         return STP_EXIT_OK;
     return strncmp(found.why, variable, strlen(variable)) == 0

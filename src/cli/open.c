@@ -85,7 +85,7 @@ int stp_check_needs(const char *on, const char *backend, const char *example,
         return STP_EXIT_NOTHING;
     }
     if (on == NULL && takes_plugin && strcmp(transport->backend, "nccl") == 0) {
-        stp_find_lower(STP_NEWEST_TUNER, &lower);
+        stp_find_lower(stp_chain_setting(), STP_NEWEST_TUNER, &lower);
         if (lower.version > 0)
             stp_complain("AUTO is with the tuner that jobs here have, '%s' of "
                          "%s, and arm nccl is NCCL alone",

@@ -506,8 +506,7 @@ static void option_check_all(const struct stp_given *p,
         if (r->option->path != STP_PATH_READ && option_is_input(p, path))
             stp_usage_error(
                 state,
-                "%s '%s' is a file that is read, expected another one to "
-                "write",
+                "%s '%s' is a file that is read, expected another one to write",
                 option_name(r->option), path);
     }
     for (int i = 0; p->line->reads && i < p->arguments.n; i++)

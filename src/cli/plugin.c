@@ -47,7 +47,8 @@ enum stp_status stp_set_plugin_environment(const char *machine_path,
         /* One rank often stands for all, and a plugin would miss the others. */
         failed |= setenv("STEPTUNE_AGREE", "assume", 1);
         /* A recorded machine is not this one, which may have another tuner. */
-        failed |= setenv("STEPTUNE_CHAIN", "none", 0);
+        failed |= setenv("STEPTUNE_CHAIN", "none",
+                         stp_setting("STEPTUNE_CHAIN") == NULL);
         mock_machine_free(machine);
     }
     if (policy != NULL) {
@@ -125,8 +126,7 @@ int stp_choose_policy(const char *named, bool ours, bool is_json,
             strcmp(settings.policy_path, named) != 0)
             policy_print_choice(
                 is_json,
-                "policy %s, as named; a job with this environment takes "
-                "%s",
+                "policy %s, as named; a job with this environment takes %s",
                 named, settings.policy_path);
     } else if (status == STP_OK && policy_is_set(&settings) &&
                (ours || access(settings.policy_path, R_OK) == 0)) {

@@ -141,20 +141,6 @@ static enum stp_status report_normal(const struct report_options *o,
     return status;
 }
 
-/* Whether one file, or two, have measurements of AUTO alone, which
- * are read then. */
-static bool report_is_normal(const struct report_options *o,
-                             struct stp_dataset data[2])
-{
-    bool is_alone = o->paths.n <= 2;
-
-    for (int i = 0; i < o->paths.n && is_alone; i++)
-        is_alone = stp_measurements_load_any(o->paths.v[i], -1, 0, &data[i],
-                                             NULL) == STP_OK &&
-                   stp_is_auto_alone(&data[i]);
-    return is_alone;
-}
-
 int stp_cmd_report(int argc, char **argv)
 {
     struct stp_dataset data[2] = {{0}, {0}};
@@ -170,7 +156,11 @@ int stp_cmd_report(int argc, char **argv)
         return stp_complain("out of memory");
     stp_options_read(&report_line, argc, argv, &o);
     status = STP_OK;
-    is_normal = report_is_normal(&o, data);
+    is_normal = o.paths.n <= 2; /* all measure AUTO alone */
+    for (int i = 0; i < o.paths.n && is_normal; i++)
+        is_normal = stp_measurements_load_any(o.paths.v[i], -1, 0, &data[i],
+                                              NULL) == STP_OK &&
+                    stp_is_auto_alone(&data[i]);
     if (is_normal) {
         exit_status = stp_report_wrong(&data[0], false);
         exit_status |= stp_report_wrong(&data[1], false);

@@ -9,7 +9,6 @@
 #include "cli/cli.h"
 #include "child/job.h"
 #include "core/policy/memory_policy.h"
-#include "plugin/lower.h"
 #include "plugin/online/online_settings.h"
 #include "plugin/online/recorder.h"
 #include "report/file.h"
@@ -104,14 +103,14 @@ static int run_set_plugin(const char *name, const char *plugin)
 static int run_set_chain(const char *plugin)
 {
     const char *before = getenv("NCCL_TUNER_PLUGIN");
-    const char *chain = stp_lower_setting(getenv("STEPTUNE_CHAIN"), before);
+    const char *chain = stp_chain_setting();
 
     if (chain == NULL || chain != before)
         return run_set_plugin("NCCL_TUNER_PLUGIN", plugin);
-    stp_complain(
-        "the tuner of NCCL_TUNER_PLUGIN=%s is asked first, and decides "
-        "where no rule applies (STEPTUNE_CHAIN)",
-        before);
+    stp_complain("NCCL_TUNER_PLUGIN=%s is replaced for this job, and goes to "
+                 "STEPTUNE_CHAIN: that is asked first, and decides where no "
+                 "rule applies",
+                 before);
     return run_set("STEPTUNE_CHAIN", before) == STP_EXIT_OK
                ? run_set("NCCL_TUNER_PLUGIN", plugin)
                : STP_EXIT_FAILED;

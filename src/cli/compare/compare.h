@@ -41,7 +41,7 @@ struct stp_compare_arm {
     struct stp_job_variable variables[STP_COMPARE_VARIABLES];
     size_t n_variables;
     bool has_policy;   /* of ours: whether the plugin was loaded is said */
-    const char *lower; /* name of the tuner without ours; NULL: none, or ours */
+    const char *lower; /* " with tuner NAME", without ours; NULL: none */
     const char *stage; /* the stage policy; NULL: nothing is staged */
     char nccl[STP_COMPARE_NCCL]; /* the version that a run printed; "": none */
 };

@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/compare/compare.h"
-#include "plugin/lower.h"
 
 #define DEFAULT_POLICY "steptune.conf"
 
@@ -70,7 +70,7 @@ static int list_read(struct stp_compare_arms *arms, struct list *list,
     if (strchr(text, ',') == NULL)
         list->values[list->n++] = lists[list->kind].none;
     if (strchr(text, ',') == NULL && list->kind == LIST_POLICY) {
-        stp_find_lower(STP_NEWEST_TUNER, &lower);
+        stp_find_lower(stp_chain_setting(), STP_NEWEST_TUNER, &lower);
         if (lower.version > 0)
             list->values[list->n++] = NO_TUNER;
     }
@@ -166,23 +166,24 @@ static int arm_set_policy(struct stp_compare_arms *arms,
     arm_set_text(arms, arm, "NCCL_TUNER_CONFIG_FILE", path);
     if (stp_find_plugin("steptune", path, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
-    arm_set(arm, "STEPTUNE_CHAIN",
-            stp_lower_setting(getenv("STEPTUNE_CHAIN"),
-                              getenv("NCCL_TUNER_PLUGIN")));
+    arm_set(arm, "STEPTUNE_CHAIN", stp_chain_setting());
     return arm_set_text(arms, arm, "NCCL_TUNER_PLUGIN", path);
 }
 
 /* Without a policy of ours a job has the tuner that it would have without ours,
- * which the label names. */
+ * which the label names; one that is not found here may be in the job. */
 static int arm_set_lower(struct stp_compare_arms *arms,
                          struct stp_compare_arm *arm)
 {
+    const char *chain = stp_chain_setting();
     struct stp_found_tuner lower;
 
-    stp_find_lower(STP_NEWEST_TUNER, &lower);
+    stp_find_lower(chain, STP_NEWEST_TUNER, &lower);
     if (lower.version == 0)
-        return arm_set(arm, "NCCL_TUNER_PLUGIN", "none");
-    arm->lower = arms_keep(arms, "%s", lower.name);
+        return arm_set(
+            arm, "NCCL_TUNER_PLUGIN",
+            chain != NULL && strcasecmp(chain, "auto") != 0 ? chain : "none");
+    arm->lower = arms_keep(arms, " with tuner %s", lower.name);
     return arm_set_text(arms, arm, "NCCL_TUNER_PLUGIN", lower.path);
 }
 
@@ -295,12 +296,10 @@ static int arms_add(struct stp_compare_arms *arms, const struct list *all,
         len = strlen(label);
         if (varied == NULL || list == varied)
             snprintf(
-                label + len, sizeof(label) - len, "%s%s%s%s%s%s",
+                label + len, sizeof(label) - len, "%s%s%s%s%s",
                 len > 0 ? ", " : "",
                 list->kind == LIST_ENV ? list->name : lists[list->kind].noun,
                 list->kind == LIST_ENV && !is_unset ? "=" : " ", value,
-                list->kind == LIST_POLICY && arm->lower != NULL ? " with tuner "
-                                                                : "",
                 list->kind == LIST_POLICY && arm->lower != NULL ? arm->lower
                                                                 : "");
     }

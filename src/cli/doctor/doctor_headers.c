@@ -91,17 +91,6 @@ static void headers_put(const struct interface *i, unsigned found, FILE *text,
                 i->structs[newest].name, i->name);
 }
 
-static enum stp_status headers_write(const char *folder, const char *name,
-                                     const char *text, struct stp_error *err)
-{
-    char path[STP_CLI_PATH];
-
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    STP_TRY(stp_file_save(path, text, strlen(text), err));
-    printf("%s: written\n", path);
-    return STP_OK;
-}
-
 int stp_doctor_headers(const struct stp_doctor *d, const char *folder)
 {
     const int fd = open(d->library, O_RDONLY | O_CLOEXEC);
@@ -146,12 +135,15 @@ int stp_doctor_headers(const struct stp_doctor *d, const char *folder)
                  ? STP_OK
                  : stp_fail(&err, STP_ERR_IO, "cannot make '%.160s': %s",
                             folder, strerror(errno));
-    for (size_t i = 0; i < 4; i++)
-        STP_THEN(status, headers_write(folder, names[i],
-                                       i == 0   ? text
-                                       : i == 1 ? header
-                                                : abi[i - 2],
-                                       &err));
+    for (size_t i = 0; i < 4 && status == STP_OK; i++) {
+        const char *body = i == 0 ? text : i == 1 ? header : abi[i - 2];
+        char path[STP_CLI_PATH];
+
+        snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
+        status = stp_file_save(path, body, strlen(body), &err);
+        if (status == STP_OK)
+            printf("%s: written\n", path);
+    }
     free(text);
     free(header);
     return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);

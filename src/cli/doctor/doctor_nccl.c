@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "cli/doctor/doctor.h"
@@ -207,36 +208,34 @@ void stp_doctor_libraries(struct stp_doctor *d)
 
 /* ---- the plugin ---- */
 
-/* Finds the tuner below ours, and tells of a STEPTUNE_CHAIN that has none. */
-static void nccl_try_lower(struct stp_doctor *d, int newest,
-                           struct stp_found_tuner *lower_ret)
-{
-    stp_find_lower(newest, lower_ret);
-    if (lower_ret->why[0] != '\0' &&
-        stp_doctor_setting("STEPTUNE_CHAIN")[0] != '\0')
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     "the plugin asks no tuner below it",
-                     "correct it, or unset it", "%s", lower_ret->why);
-}
-
 /* Tells what a version makes of NCCL_TUNER_PLUGIN=value; "": of ours. */
 static void nccl_try_plugin(struct stp_doctor *d, const char *value,
                             const char *ours, const char *nccl)
 {
     const bool is_set = value[0] != '\0';
-    struct stp_found_tuner lower;
+    const int newest = mock_release_newest_tuner(nccl);
+    struct stp_found_tuner lower, today = {.version = 0};
     struct probe probe;
 
     nccl_probe(nccl_open_tuner, is_set ? value : ours, nccl, &probe);
-    nccl_try_lower(d, probe.version, &lower);
-    if (!is_set && probe.version > 0 && lower.version > 0)
+    stp_find_lower(stp_chain_setting(), newest, &lower);
+    if (lower.why[0] != '\0' && stp_doctor_setting("STEPTUNE_CHAIN")[0] != '\0')
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                     "the plugin asks no tuner below it",
+                     "correct it, or unset it", "%s", lower.why);
+    if (!is_set)
+        stp_find_lower("auto", newest, &today);
+    if (today.version > 0 && probe.version > 0)
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
-                     "ours would ask it first, and keep its answer where no "
-                     "rule applies",
+                     strcmp(today.path, lower.path) == 0
+                         ? "ours would ask it first, and keep its answer where "
+                           "no rule applies"
+                         : "ours would take its place: STEPTUNE_CHAIN does not "
+                           "name it",
                      NULL,
                      "a job with NCCL %s has tuner '%s' today, by %s: "
                      "ncclTunerPlugin_v%d of %s",
-                     nccl, lower.name, lower.by, lower.version, lower.path);
+                     nccl, today.name, today.by, today.version, today.path);
     else if (!is_set && probe.version > 0)
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, "NCCL tunes alone", NULL,
                      "NCCL_TUNER_PLUGIN is not set; NCCL %s would take "
@@ -270,7 +269,11 @@ static void nccl_try_plugin(struct stp_doctor *d, const char *value,
                          lower.name, lower.by, lower.version, lower.path);
         return;
     }
-    if (is_set && probe.version > 0)
+    if (strcasecmp(value, "none") == 0)
+        stp_diagnose_todo(&d->diagnosis,
+                          "set NCCL_TUNER_PLUGIN=%s and STEPTUNE_CHAIN=none",
+                          ours);
+    else if (is_set && probe.version > 0)
         stp_diagnose_todo(&d->diagnosis,
                           "set NCCL_TUNER_PLUGIN=%s and STEPTUNE_CHAIN=%s, "
                           "which ours then asks first",

@@ -267,8 +267,7 @@ static void policy_judge_hosts(struct stp_doctor *d, const char *path, size_t n,
                      : "the job hangs if one host has another policy, and "
                        "rules that name a GPU do not apply",
                  "start the job with torchrun, or set "
-                 "STEPTUNE_AGREE=tcpstore://HOST:PORT "
-                 "or file:///FOLDER",
+                 "STEPTUNE_AGREE=tcpstore://HOST:PORT or file:///FOLDER",
                  "%zu %s of policy %s %s for several hosts, and no store is "
                  "known in which hosts compare their policies",
                  n, n == 1 ? "rule" : "rules", path, n == 1 ? "is" : "are");
@@ -408,7 +407,8 @@ void stp_doctor_policy(struct stp_doctor *d)
         return;
     else if (learns)
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
-                     "no policy: learning begins with NCCL's own choice");
+                     "no policy: learning begins with the choice without "
+                     "Steptune");
     else
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, STEPS_ASIDE,
                      "make one with `steptune tune`",
