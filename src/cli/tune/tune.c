@@ -234,8 +234,7 @@ static enum stp_status tune_print(const struct tune_options *o,
                f->overlap_policy);
     if (r->memory.table.n_rules > 0) /* which only an application can follow */
         printf("An application that registers its buffers asks %s, by "
-               "steptune_memory.py or libsteptune_memory: "
-               "steptune-policy(5)\n",
+               "steptune_memory.py or libsteptune_memory: steptune-policy(5)\n",
                f->memory_policy);
     if (r->stage.table.n_rules > 0) /* which needs no application */
         printf("Stage a job that registers nothing:  steptune run --stage=%s "

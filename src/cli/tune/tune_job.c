@@ -210,8 +210,7 @@ static int job_run(struct job_run *run)
 {
     const struct stp_job_variable variables[] = {
         {"NCCL_TUNER_PLUGIN", run->plugin},
-        {"STEPTUNE_CHAIN", stp_lower_setting(getenv("STEPTUNE_CHAIN"),
-                                             getenv("NCCL_TUNER_PLUGIN"))},
+        {"STEPTUNE_CHAIN", stp_chain_setting()},
         {"NCCL_PROFILER_PLUGIN", run->plugin},
         {"STEPTUNE_STRATEGY", "halving"},
         {"STEPTUNE_OBJECTIVE", "gpu"},
@@ -352,8 +351,8 @@ static enum stp_status job_print(const struct job_run *run,
         printf("%zu rule%s won beyond doubt.  ", n, n == 1 ? "" : "s");
     stp_job_totals_write(&r->rules, "", stdout);
     if (n == 0)
-        puts("No arm makes the step shorter beyond doubt: NCCL's own choice "
-             "stays.");
+        puts("No arm makes the step shorter beyond doubt: the choice without "
+             "Steptune stays.");
     status = stp_print_learned_keys(&r->last, NULL, stdout, err);
     if (!is_saved)
         return status;
@@ -385,8 +384,7 @@ static int job_finish(struct job_run *run, const struct job_result *r)
     if (why != NULL) {
         job_print_end(run, stderr);
         stp_print_headroom(&r->last, stderr);
-        return stp_complain("nothing was learned, and no policy is written: "
-                            "%s",
+        return stp_complain("nothing was learned, and no policy is written: %s",
                             why);
     }
     status = stp_policy_back_up(run->job->output, run->backup, &err);

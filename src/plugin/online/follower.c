@@ -390,7 +390,7 @@ void stp_follower_describe(const struct stp_follower *follower, char *buf,
                            size_t size)
 {
     const struct stp_shared_policy *policy = follower->policy;
-    char base[256] = "NCCL's own choice";
+    char base[256] = STP_BASE_CHOICE;
 
     if (policy != NULL)
         snprintf(base, sizeof(base),

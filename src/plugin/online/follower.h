@@ -15,6 +15,8 @@
 #include "plugin/backend.h"
 #include "plugin/online/observer.h"
 
+#define STP_BASE_CHOICE "the choice without Steptune"
+
 /* The keys of a communicator, numbered as they appear: all ranks make the same
  * calls in the same order, so they number alike. */
 enum { STP_KEYS_SLOTS = 512 }; /* a power of two, well above the keys */

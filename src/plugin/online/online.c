@@ -85,8 +85,8 @@ static void online_log_event(const struct stp_backend *b,
 {
     /* what a set is compared with */
     const char *base =
-        b->follower->policy != NULL ? "the policy alone" : "NCCL's own choice";
-    char text[160], arm[48] = "NCCL's own choice", channels[8] = "";
+        b->follower->policy != NULL ? "the policy alone" : STP_BASE_CHOICE;
+    char text[160], arm[48] = STP_BASE_CHOICE, channels[8] = "";
 
     /* "allgather of 3670016 to 4194303 bytes: ring/ll128/16" */
     if (learned->arm.n_channels != 0)

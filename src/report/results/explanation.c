@@ -83,8 +83,7 @@ void stp_put_explanation(const struct stp_explanation *explanation,
                 "asked in the others, which --table prints, too. ",
                 n_shown, n);
     fprintf(fp,
-            "%s was asked about each collective at %zu sizes: powers of "
-            "two, "
+            "%s was asked about each collective at %zu sizes: powers of two, "
             "64 sizes "
             "an octave, decimal numbers%s, their neighbours, and 256 at "
             "random. Switch points between two of them were found by "

@@ -475,14 +475,15 @@ TEST_F(Follower, DescribesWhatItDoes)
     stp_follower *follower = nullptr;
     stp_error err;
 
-    EXPECT_EQ("follows, beginning with NCCL's own choice", Describe());
+    EXPECT_EQ("follows, beginning with the choice without Steptune",
+              Describe());
     asked_.base.observes = true;
     Join();
-    EXPECT_EQ("learns, beginning with NCCL's own choice", Describe());
+    EXPECT_EQ("learns, beginning with the choice without Steptune", Describe());
     asked_.base.proposes = false;
     Join();
     EXPECT_EQ("nothing is learned: the ranks have no shared memory to agree "
-              "in; NCCL's own choice",
+              "in; the choice without Steptune",
               Describe());
 
     // A file that nobody uses any more is read anew.

@@ -337,7 +337,8 @@ TEST_F(OnlineLife, SaysWhatSettled)
          "tree/simple/8, steps are 1.778x as fast (1.355 to 2.333)"},
         {"tree/ll", "tree/ll, steps are 1.778x as fast (1.355 to 2.333)"},
         {"ring/simple",
-         "NCCL's own choice, steps are 1.000x as fast (1.000 to 1.000)"},
+         "the choice without Steptune, steps are 1.000x as fast (1.000 to "
+         "1.000)"},
     };
     for (const auto &c : cases) {
         machine_ = LoadMachine("h200x4");
