@@ -76,17 +76,6 @@ TEST_F(OnlineLife, ABadSettingIsOneWarningAndNcclTunesAlone)
     }
 }
 
-TEST_F(OnlineLife, AVariableThatIsAConstantNowIsNamed)
-{
-    UseRewards();
-    Set("STEPTUNE_SEED", "7");
-    Nccl nccl = StartOnline();
-    JoinBoth(nccl);
-
-    EXPECT_THAT(warnings_, ElementsAre("steptune-online: STEPTUNE_SEED is no "
-                                       "longer read: it is a constant"));
-}
-
 TEST_F(OnlineLife, AWarmStartThatCannotBeReadIsNamed)
 {
     Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
