@@ -145,16 +145,22 @@ FINALIZE(after_finalize)
     free(self);
 }
 
-enum { CALLS_A_YIELD = 16 }; /* on a busy machine a yield takes long */
+enum { CALLS_A_YIELD = 16 };
 
 static atomic_int n_inside_busy_call;
 static atomic_uint n_calls_busy_call;
+static atomic_uintptr_t caller_busy_call; /* the first thread that asks */
 
+/* Among threads alone it yields: on a busy machine that takes others' turns. */
 ASK(busy_call)
 {
-    int others = atomic_fetch_add(&n_inside_busy_call, 1);
+    const int others = atomic_fetch_add(&n_inside_busy_call, 1);
+    const uintptr_t me = (uintptr_t)pthread_self();
+    uintptr_t first = 0;
 
-    if (atomic_fetch_add(&n_calls_busy_call, 1) % CALLS_A_YIELD == 0)
+    if (!atomic_compare_exchange_strong(&caller_busy_call, &first, me) &&
+        first != me &&
+        atomic_fetch_add(&n_calls_busy_call, 1) % CALLS_A_YIELD == 0)
         sched_yield();
     planted_choose(call, others > 0);
     atomic_fetch_sub(&n_inside_busy_call, 1);
