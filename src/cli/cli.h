@@ -74,10 +74,8 @@ struct stp_machine_list {
 };
 
 /* All machines that --on finds by name: those of $STEPTUNE_MACHINES, then those
- * installed, each in the order of names.  STP_ERR_NOMEM; *list_ret is untouched
- * then. */
-enum stp_status stp_list_machines(struct stp_machine_list *list_ret,
-                                  struct stp_error *err);
+ * installed, each in the order of names. */
+struct stp_machine_list stp_list_machines(void);
 
 /* Whether the folder at this absolute path was installed with this program;
  * STP_ERR_IO if its own place cannot be told. */

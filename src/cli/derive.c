@@ -18,6 +18,7 @@
 #include "report/policy_file.h"
 #include "report/results/memory_rules.h"
 #include "report/results/results.h"
+#include "report/take.h"
 #include "report/terminal.h"
 #include "tune/tune.h"
 
@@ -371,9 +372,7 @@ int stp_cmd_derive(int argc, char **argv)
     struct derive_data data = {0};
     int exit_status;
 
-    o.inputs = calloc((size_t)argc + 1, sizeof(*o.inputs));
-    if (o.inputs == NULL)
-        return stp_complain("out of memory");
+    STP_TAKE(o.inputs, (size_t)argc);
     stp_options_read(&derive_line, argc, argv, &o);
     exit_status = derive_run(&o, &data);
     stp_dataset_free(&data.data);

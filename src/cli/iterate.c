@@ -13,6 +13,7 @@
 #include "report/iterations/iteration_files.h"
 #include "report/iterations/iteration_words.h"
 #include "report/results/results.h"
+#include "report/take.h"
 #include "report/terminal.h"
 #include "store/clock.h"
 
@@ -149,11 +150,7 @@ static enum stp_status iterate_sum_up(const struct iterate *it,
 {
     memset(f, 0, sizeof(*f));
     STP_TRY(stp_summarise_iterations(&it->out, &f->summary, err));
-    f->regimes = calloc(f->summary.n_settings + 1, sizeof(*f->regimes));
-    if (f->regimes == NULL) {
-        iterate_release(f);
-        return stp_nomem(err);
-    }
+    STP_TAKE(f->regimes, f->summary.n_settings);
     f->report = (struct stp_iteration_report){
         .made_by = it->made_by,
         .iterations = &it->out,
@@ -411,12 +408,10 @@ static int iterate_body(void *user, const struct stp_world *world)
     struct iterate_command *c = user;
     struct stp_error err = {0};
     struct stp_error later;
-    struct iterate *it = calloc(1, sizeof(*it));
+    struct iterate *it = stp_take(1, sizeof(*it));
     int exit_status = STP_EXIT_OK;
     enum stp_status status;
 
-    if (it == NULL)
-        return stp_complain("out of memory");
     it->o = &c->o;
     it->trace = c->o.trace != NULL ? &c->trace : NULL;
     it->world = world;

@@ -9,6 +9,7 @@
 #include "child/job.h"
 #include "cli/cli.h"
 #include "core/nearest.h"
+#include "report/take.h"
 #include "store/store_address.h"
 
 static bool locate_is_folder(const char *path)
@@ -97,9 +98,8 @@ const char *stp_machines_folder(char path[STP_CLI_PATH])
 /* ---- recorded machines ---- */
 
 /* Adds the machines of a folder, by name, but those that the list has. */
-static enum stp_status locate_add_machines(const char *folder,
-                                           struct stp_machine_list *list,
-                                           struct stp_error *err)
+static void locate_add_machines(const char *folder,
+                                struct stp_machine_list *list)
 {
     struct dirent **entries = NULL;
     const int n = scandir(folder, &entries, NULL, alphasort);
@@ -107,15 +107,16 @@ static enum stp_status locate_add_machines(const char *folder,
     void *all = realloc(list->paths, (n_before + (n > 0 ? (size_t)n : 0) + 1) *
                                          sizeof(*list->paths));
 
-    if (all != NULL)
-        list->paths = all;
+    if (all == NULL)
+        stp_end_without_memory();
+    list->paths = all;
     for (int i = 0; i < n; i++) {
         const char *name = entries[i]->d_name;
         char inside[STP_CLI_PATH + 512];
         bool is_new;
 
         snprintf(inside, sizeof(inside), "%s/%s/machine.csv", folder, name);
-        is_new = all != NULL && name[0] != '.' && access(inside, F_OK) == 0;
+        is_new = name[0] != '.' && access(inside, F_OK) == 0;
         for (size_t k = 0; k < n_before && is_new; k++)
             is_new = strcmp(stp_machine_name(list->paths[k]), name) != 0;
         if (is_new && locate_file(list->paths[list->n], folder, "", name))
@@ -123,26 +124,19 @@ static enum stp_status locate_add_machines(const char *folder,
         free(entries[i]);
     }
     free(entries);
-    return all != NULL ? STP_OK : stp_nomem(err);
 }
 
-enum stp_status stp_list_machines(struct stp_machine_list *list_ret,
-                                  struct stp_error *err)
+struct stp_machine_list stp_list_machines(void)
 {
     const char *set = getenv("STEPTUNE_MACHINES");
     struct stp_machine_list list = {NULL, 0};
     char bundled[STP_CLI_PATH];
-    enum stp_status status = STP_OK;
 
     if (set != NULL)
-        status = locate_add_machines(set, &list, err);
-    if (status == STP_OK && locate_bundled(bundled))
-        status = locate_add_machines(bundled, &list, err);
-    if (status == STP_OK)
-        *list_ret = list;
-    else
-        free(list.paths);
-    return status;
+        locate_add_machines(set, &list);
+    if (locate_bundled(bundled))
+        locate_add_machines(bundled, &list);
+    return list;
 }
 
 enum stp_status stp_is_bundled_machine(const char *path, bool *is_ret,
@@ -185,10 +179,10 @@ enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
             return STP_OK;
     }
     /* the error names the machine that it nearly is */
-    if (stp_list_machines(&list, NULL) == STP_OK)
-        for (size_t i = 0; i < list.n && used < sizeof(names); i++)
-            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s ",
-                                     stp_machine_name(list.paths[i]));
+    list = stp_list_machines();
+    for (size_t i = 0; i < list.n && used < sizeof(names); i++)
+        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s ",
+                                 stp_machine_name(list.paths[i]));
     free(list.paths);
     return stp_fail(err, STP_ERR_IO,
                     "no recorded machine '%.80s', expected a folder with a "

@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "mock_nccl.h"
 #include "report/table.h"
+#include "report/take.h"
 #include "report/words.h"
 
 struct machines_options {
@@ -169,15 +170,13 @@ int stp_cmd_machines(int argc, char **argv)
     struct stp_machine_list list = {0};
     bool all_right = false;
     struct stp_error err;
-    enum stp_status status;
+    enum stp_status status = STP_OK;
 
     stp_options_read(&machines_line, argc, argv, &o);
-    status = o.names.n == 0 ? stp_list_machines(&list, &err) : STP_OK;
-    if (o.names.n > 0) {
-        list.paths = calloc((size_t)o.names.n, sizeof(*list.paths));
-        if (list.paths == NULL)
-            status = stp_nomem(&err);
-    }
+    if (o.names.n == 0)
+        list = stp_list_machines();
+    else
+        STP_TAKE(list.paths, (size_t)o.names.n);
     for (int i = 0; i < o.names.n && status == STP_OK; i++)
         if (stp_find_machine(o.names.v[i], list.paths[list.n++], &err) !=
             STP_OK)

@@ -9,6 +9,7 @@
 #include "report/folder.h"
 #include "report/learning/journal.h"
 #include "report/measurements/measurements_csv.h"
+#include "report/take.h"
 #include "report/training/train_charts.h"
 #include "report/training/train_json.h"
 #include "report/training/train_results.h"
@@ -173,12 +174,10 @@ static enum stp_status plot_measurements(struct plot_options *o,
                                          struct stp_error *err)
 {
     const size_t n = (unsigned)o->files.n;
-    struct stp_dataset *sets = calloc(n, sizeof(*sets));
+    struct stp_dataset *sets = stp_take(n, sizeof(*sets));
     struct stp_curves curves;
     enum stp_status status = STP_OK;
 
-    if (sets == NULL)
-        return stp_nomem(err);
     for (int i = 0; i < o->files.n && status == STP_OK; i++) {
         o->error_path = o->files.v[i];
         for (int k = 0; k < i && status == STP_OK; k++)

@@ -13,6 +13,7 @@
 #include "report/logs/job_log_machine.h"
 #include "report/measurements/machine_folder.h"
 #include "report/measurements/measurements_csv.h"
+#include "report/take.h"
 #include "tune/settings.h"
 
 /* ---- defaults: on 2 GPUs 80 seconds of recording ---- */
@@ -137,8 +138,8 @@ static enum stp_status record_plan_choices(struct record *r)
 {
     const struct stp_measure_options *asked = &r->o->measure;
     const double factor = asked->factor > 0 ? asked->factor : 2;
-    struct stp_sizes *between = malloc(sizeof(*between));
-    enum stp_status status = between != NULL ? STP_OK : stp_nomem(&r->err);
+    struct stp_sizes *between = stp_take(1, sizeof(*between));
+    enum stp_status status = STP_OK;
 
     for (size_t c = 0; c < asked->n_colls; c++)
         for (int t = 0; t < N_TYPES && status == STP_OK; t++) {
@@ -489,12 +490,10 @@ static int record_write(struct record *r)
 /* One process, or one of several. */
 static int record_body(void *user, const struct stp_world *world)
 {
-    struct record *r = calloc(1, sizeof(*r));
+    struct record *r = stp_take(1, sizeof(*r));
     enum stp_status status = STP_OK;
     int exit_status;
 
-    if (r == NULL)
-        return stp_complain("out of memory");
     r->o = user;
     r->world = world;
     r->machine.made_by = made_by;

@@ -11,6 +11,7 @@
 #include "report/measurements/measurements_csv.h"
 #include "report/page/page.h"
 #include "report/results/results.h"
+#include "report/take.h"
 
 struct report_options {
     struct stp_arguments paths;
@@ -40,15 +41,13 @@ static const struct stp_command_line report_line = {
 };
 
 /* Finds the recorded machine of the same GPU, ranks and nodes: "" for none. */
-static enum stp_status report_find_machine(const struct stp_dataset *data,
-                                           char path[STP_CLI_PATH],
-                                           struct stp_error *err)
+static void report_find_machine(const struct stp_dataset *data,
+                                char path[STP_CLI_PATH])
 {
     const struct stp_measurement *first = &data->rows[0];
-    struct stp_machine_list list;
+    const struct stp_machine_list list = stp_list_machines();
 
     *path = '\0';
-    STP_TRY(stp_list_machines(&list, err));
     for (size_t i = 0; i < list.n && *path == '\0'; i++) {
         const struct mock_machine_info *info;
         struct mock_machine *m;
@@ -63,7 +62,6 @@ static enum stp_status report_find_machine(const struct stp_dataset *data,
         mock_machine_free(m);
     }
     free(list.paths);
-    return STP_OK;
 }
 
 /* Times AUTO on the machine at the sizes of the data. */
@@ -75,7 +73,7 @@ static enum stp_status report_play(const struct stp_dataset *data,
     static const struct stp_arms arms = {.arm = {{.kind = STP_ARM_AUTO}},
                                          .n = 1};
     int colls[NCCL_NUM_TUNED_FUNCS];
-    struct stp_sizes *sizes = calloc(NCCL_NUM_TUNED_FUNCS, sizeof(*sizes));
+    struct stp_sizes *sizes = stp_take(NCCL_NUM_TUNED_FUNCS, sizeof(*sizes));
     struct stp_sweep_plan plan = {.colls = colls,
                                   .sizes = sizes,
                                   .arms = &arms,
@@ -87,7 +85,7 @@ static enum stp_status report_play(const struct stp_dataset *data,
                                   .arm_places = STP_OUT_OF_PLACE};
     struct stp_open_options open = {.machine = machine};
     struct stp_device device;
-    enum stp_status status = sizes != NULL ? STP_OK : stp_nomem(err);
+    enum stp_status status = STP_OK;
 
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && status == STP_OK; c++) {
         for (size_t i = 0; i < data->n_rows && status == STP_OK; i++)
@@ -127,7 +125,7 @@ static enum stp_status report_normal(const struct report_options *o,
         return STP_OK;
     }
     if (machine.on == NULL)
-        status = report_find_machine(data, path, err);
+        report_find_machine(data, path);
     else if (strcmp(machine.on, "none") != 0)
         status = stp_find_machine(machine.on, path, err);
     if (status == STP_OK && *path != '\0') {
@@ -146,16 +144,13 @@ int stp_cmd_report(int argc, char **argv)
     struct stp_dataset data[2] = {{0}, {0}};
 
     struct report_options o = {0};
-    struct stp_page_found *found = malloc(sizeof(*found));
+    struct stp_page_found *found = stp_take(1, sizeof(*found));
     bool auto_is_wrong = false, is_normal;
     int exit_status = STP_EXIT_OK;
     struct stp_error err;
-    enum stp_status status;
+    enum stp_status status = STP_OK;
 
-    if (found == NULL)
-        return stp_complain("out of memory");
     stp_options_read(&report_line, argc, argv, &o);
-    status = STP_OK;
     is_normal = o.paths.n <= 2; /* all measure AUTO alone */
     for (int i = 0; i < o.paths.n && is_normal; i++)
         is_normal = stp_measurements_load_any(o.paths.v[i], -1, 0, &data[i],

@@ -195,11 +195,10 @@ static enum stp_status online_end(const struct online_run *run,
                               now.st_mtim.tv_sec != before->st_mtim.tv_sec ||
                               now.st_mtim.tv_nsec != before->st_mtim.tv_nsec);
     struct stp_journal_lines lines;
-    enum stp_status status;
 
     STP_TRY(stp_journal_load(run->settings.journal, (size_t)run->journal_from,
                              &lines, err));
-    status = stp_learning_sum(&lines, learning_ret, err);
+    stp_learning_sum(&lines, learning_ret);
     stp_journal_free(&lines);
     *setting_ret = (struct stp_learning_setting){
         .strategy = stp_strategy_name(rules->bandit.strategy),
@@ -209,10 +208,10 @@ static enum stp_status online_end(const struct online_run *run,
     };
     /* with which several hosts begin if there is no policy */
     if (setting_ret->base == NULL && run->settings.warm_start[0] == '\0' &&
-        before->st_ino != 0 && status == STP_OK && learning_ret->n > 0 &&
+        before->st_ino != 0 && learning_ret->n > 0 &&
         learning_ret->keys[0].n_nodes > 1)
         setting_ret->base = run->settings.learned;
-    return status;
+    return STP_OK;
 }
 
 /* ---- before the job ---- */
@@ -364,15 +363,14 @@ static void run_report(const struct run_options *o, const char *policy,
     if (status == STP_OK && (o->json || has_tuner)) {
         if (!o->json)
             fprintf(fp, "%s: ", stp_command_name);
-        status =
-            stp_print_ledgers(&ledgers, named, learned, &setting,
-                              is_staged ? &staged : NULL, o->json, fp, &err);
+        stp_print_ledgers(&ledgers, named, learned, &setting,
+                          is_staged ? &staged : NULL, o->json, fp);
         if (!o->json && learned != NULL && ledgers.n > 0)
-            STP_THEN(status, stp_print_learning(learned, &setting, fp, &err));
+            stp_print_learning(learned, &setting, fp);
     }
     if (status == STP_OK && is_staged && !o->json) {
         fprintf(fp, "%s: ", stp_command_name);
-        status = stp_print_staged(&staged, NULL, fp, &err);
+        stp_print_staged(&staged, NULL, fp);
     }
     if (fp != NULL)
         fclose(fp);
@@ -402,12 +400,11 @@ static enum stp_status run_write_metrics(const struct run_metrics *m,
     if (is_staged)
         STP_THEN(status, stp_staged_load(m->folder, m->o->rules, &staged, err));
     STP_THEN(status, stp_file_begin(m->o->metrics, &file, err));
-    if (status == STP_OK)
-        status = stp_file_end(
-            &file,
-            stp_print_ledgers_metrics(&ledgers, is_staged ? &staged : NULL,
-                                      file.fp, err),
-            err);
+    if (status == STP_OK) {
+        stp_print_ledgers_metrics(&ledgers, is_staged ? &staged : NULL,
+                                  file.fp);
+        status = stp_file_commit(&file, err);
+    }
     free(staged.calls);
     stp_ledgers_free(&ledgers);
     return status;

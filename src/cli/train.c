@@ -508,8 +508,8 @@ static enum stp_status train_plan(struct train_session *s)
         return stp_fail(s->err, STP_ERR_RANGE, "nothing to train: %s", skipped);
     if (skipped[0] != '\0' && s->world->rank == 0)
         stp_complain("%s", skipped);
-    s->order = calloc(s->jobs.n, sizeof(*s->order));
-    return s->order != NULL ? STP_OK : stp_nomem(s->err);
+    STP_TAKE(s->order, s->jobs.n);
+    return STP_OK;
 }
 
 static int train_body(void *user, const struct stp_world *world)

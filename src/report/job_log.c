@@ -11,6 +11,7 @@
 #include "core/names.h"
 #include "core/room.h"
 #include "core/utf8.h"
+#include "report/take.h"
 
 #define LOG "what a job prints with NCCL_DEBUG=INFO"
 
@@ -300,7 +301,7 @@ static unsigned log_find_rank(const struct stp_job_log *log,
 }
 
 /* Notes the rank that a line makes, unless the thread has it. */
-static bool log_add_rank(struct stp_job_log *log,
+static void log_add_rank(struct stp_job_log *log,
                          const struct stp_log_message *m,
                          const struct stp_log_fact *fact)
 {
@@ -310,8 +311,7 @@ static bool log_add_rank(struct stp_job_log *log,
 
     if (found == 0 || log->ranks[found - 1].number != number ||
         log->ranks[found - 1].n_ranks != n_ranks) {
-        if (!STP_ROOM(log->ranks, log->n_ranks, log->ranks_capacity))
-            return false;
+        STP_TAKE_ROOM(log->ranks, log->n_ranks, log->ranks_capacity);
         found = (unsigned)++log->n_ranks;
         log->ranks[found - 1] =
             (struct stp_log_rank){m->thread, number, n_ranks, 0, 0, 0};
@@ -320,7 +320,6 @@ static bool log_add_rank(struct stp_job_log *log,
         log->ranks[found - 1].n_nodes = log_count(&fact->value[2]);
         log->ranks[found - 1].per_node = log_count(&fact->value[3]);
     }
-    return true;
 }
 
 /* Completes a fact by what its thread logged before; false if it is none. */
@@ -352,7 +351,7 @@ static bool log_complete(const struct stp_job_log *log,
     return key == STP_LOG_COSTS;
 }
 
-static bool log_read_line(struct stp_job_log *log, unsigned number,
+static void log_read_line(struct stp_job_log *log, unsigned number,
                           const char *line, size_t len)
 {
     struct stp_log_message m = {.s = line, .thread = {line, 0, 1}};
@@ -363,18 +362,15 @@ static bool log_read_line(struct stp_job_log *log, unsigned number,
         m.s = line;
     log->n_lines += is_log;
     if (!stp_log_read(&m, is_log, line + len, &fact))
-        return true;
-    if ((fact.row->key == STP_LOG_RANK || fact.row->key == STP_LOG_SHAPE) &&
-        !log_add_rank(log, &m, &fact))
-        return false;
+        return;
+    if (fact.row->key == STP_LOG_RANK || fact.row->key == STP_LOG_SHAPE)
+        log_add_rank(log, &m, &fact);
     fact.line = number;
     fact.rank = log_find_rank(log, &fact.thread);
     if (!log_complete(log, &fact))
-        return true;
-    if (!STP_ROOM(log->facts, log->n_facts, log->facts_capacity))
-        return false;
+        return;
+    STP_TAKE_ROOM(log->facts, log->n_facts, log->facts_capacity);
     log->facts[log->n_facts++] = fact;
-    return true;
 }
 
 /* Threads by name, and the lines of a thread as they follow each other: so the
@@ -390,7 +386,7 @@ static int log_compare(const void *a, const void *b)
 /* Tells facts the shape of their communicator.  What a thread logged before it
  * made a rank is of its first, since lines may be cut off; what other threads
  * logged, as those that connect ranks later, of the only shape there is. */
-static bool log_add_shapes(struct stp_job_log *log)
+static void log_add_shapes(struct stp_job_log *log)
 {
     for (size_t i = 0; i < log->n_facts; i++) {
         struct stp_log_fact *f = &log->facts[i];
@@ -407,8 +403,7 @@ static bool log_add_shapes(struct stp_job_log *log)
                                      log->shapes[k].n_nodes != rank->n_nodes))
             k++;
         if (k == log->n_shapes) {
-            if (!STP_ROOM(log->shapes, log->n_shapes, log->shapes_capacity))
-                return false;
+            STP_TAKE_ROOM(log->shapes, log->n_shapes, log->shapes_capacity);
             log->shapes[log->n_shapes++] = (struct stp_log_shape){
                 rank->n_ranks, rank->n_nodes, rank->per_node, 0};
         }
@@ -417,7 +412,6 @@ static bool log_add_shapes(struct stp_job_log *log)
     }
     for (size_t i = 0; i < log->n_facts && log->n_shapes == 1; i++)
         log->facts[i].shape = 1;
-    return true;
 }
 
 /* ---- the log ---- */
@@ -447,22 +441,19 @@ enum stp_status stp_job_log_read(char *text, size_t len,
     const char *const end = text + log_strip_colours(text, len);
     const char *s = text, *line;
     unsigned number = 0;
-    bool has_room = true;
     size_t n;
 
-    while (has_room && (line = stp_next_line(&s, end, &n)) != NULL)
-        has_room = log_read_line(&log, ++number, line, n);
+    while ((line = stp_next_line(&s, end, &n)) != NULL)
+        log_read_line(&log, ++number, line, n);
     if (log.n_facts > 0)
         qsort(log.facts, log.n_facts, sizeof(*log.facts), log_compare);
-    has_room = has_room && log_add_shapes(&log);
-    if (has_room && log.n_lines > 0) {
+    log_add_shapes(&log);
+    if (log.n_lines > 0) {
         *log_ret = log;
         log_ret->text = text;
         return STP_OK;
     }
     stp_job_log_free(&log);
-    if (!has_room)
-        return stp_nomem(err);
     stp_fail(err, STP_ERR_SYNTAX, "no line of NCCL's log, expected " LOG);
     return stp_refuse_kind(text, (size_t)(end - text), LOG, err);
 }

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "core/room.h"
+
 void stp_end_without_memory(void) __attribute__((noreturn));
 
 /* 'n' items of 'size' bytes that are 0, to be freed with free(). */
@@ -15,6 +17,13 @@ void *stp_take(size_t n, size_t size);
 
 /* Makes a list of 'n' items that are 0. */
 #define STP_TAKE(items, n) ((items) = stp_take((n), sizeof(*(items))))
+
+/* STP_ROOM(), or the end. */
+#define STP_TAKE_ROOM(items, n, capacity)                                      \
+    do {                                                                       \
+        if (!STP_ROOM(items, n, capacity))                                     \
+            stp_end_without_memory();                                          \
+    } while (0)
 
 /* Begins a text, as open_memstream() does; ends it, so that '*text' of the
  * former, to be freed with free(), has all of it. */

@@ -16,6 +16,7 @@
 #include "launch/launch.h"
 #include "report/folder.h"
 #include "report/jobs/job_runs_csv.h"
+#include "report/take.h"
 
 #define DEFAULT_LOSS "[Ll]oss[ =:]+([-+]?([Nn]a[Nn]|[Ii]nf)|[-+0-9.eE]+)"
 
@@ -113,9 +114,7 @@ static int compare_read_folder(struct stp_compare_session *s, const char *path)
         stp_complain("%s: no such file; the comparison begins", path);
     if (!is_there)
         return STP_EXIT_OK;
-    before = calloc(1, sizeof(*before));
-    if (before == NULL)
-        return stp_complain("out of memory");
+    STP_TAKE(before, 1);
     if (stp_job_runs_load(path, before, &err) != STP_OK)
         status = stp_complain_error(path, &err);
     else if (!stp_job_runs_alike(before, &s->runs, &difference)) {
@@ -178,14 +177,11 @@ static int compare_agree(struct stp_compare_session *s, int status,
                          unsigned *number)
 {
     const struct compare_word mine = {status, s->signal, *number};
-    struct compare_word *all = calloc(s->world->size, sizeof(*all));
+    struct compare_word *all = stp_take(s->world->size, sizeof(*all));
     struct stp_error err;
-    enum stp_status exchanged;
-
-    if (all == NULL)
-        return stp_complain("out of memory");
-    exchanged =
+    const enum stp_status exchanged =
         s->world->ops->exchange(s->world->self, &mine, sizeof(mine), all, &err);
+
     for (unsigned r = 0; r < s->world->size && exchanged == STP_OK; r++) {
         status = status != STP_EXIT_OK ? status : all[r].status;
         s->signal = s->signal > all[r].signal ? s->signal : all[r].signal;

@@ -95,12 +95,11 @@ static enum stp_status job_load(const struct job_run *run, off_t from,
                                 struct stp_error *err)
 {
     struct stp_journal_lines lines;
-    enum stp_status status;
 
     STP_TRY(stp_journal_load(run->journal, (size_t)from, &lines, err));
-    status = stp_learning_sum(&lines, learning_ret, err);
+    stp_learning_sum(&lines, learning_ret);
     stp_journal_free(&lines);
-    return status;
+    return STP_OK;
 }
 
 /* Makes evidence of what earlier runs found out, or removes it. */
@@ -256,7 +255,8 @@ static enum stp_status job_sum_up(const struct job_run *run,
 
     STP_THEN(status, job_load(run, run->journal_from, &r->last, err));
     STP_THEN(status, stp_ledgers_load(run->folder, &r->ledgers, err));
-    STP_THEN(status, stp_job_rules_make(&r->all, &r->last, &r->rules, err));
+    if (status == STP_OK)
+        stp_job_rules_make(&r->all, &r->last, &r->rules);
     /* the GPU that the plugin names in its own file */
     if (run->job->portable || stp_policy_load(STP_POLICY_OF_ARMS, run->learned,
                                               &policy, NULL) != STP_OK)
@@ -324,13 +324,11 @@ static void job_print_end(const struct job_run *run, FILE *fp)
     fputs(".\n", fp);
 }
 
-static enum stp_status job_print(const struct job_run *run,
-                                 const struct job_result *r, bool is_saved,
-                                 struct stp_error *err)
+static void job_print(const struct job_run *run, const struct job_result *r,
+                      bool is_saved)
 {
     char stage[STP_CLI_PATH + 16];
     const size_t n = r->rules.n;
-    enum stp_status status;
 
     if (run->job->json) {
         cJSON *root = cJSON_CreateObject();
@@ -343,7 +341,7 @@ static enum stp_status job_print(const struct job_run *run,
         stp_json_job_rules(root, &r->rules);
         stp_json_learned_keys(root, &r->last);
         stp_json_finish(root, stdout);
-        return STP_OK;
+        return;
     }
     job_print_end(run, stdout);
     putchar('\n');
@@ -353,9 +351,9 @@ static enum stp_status job_print(const struct job_run *run,
     if (n == 0)
         puts("No arm makes the step shorter beyond doubt: the choice without "
              "Steptune stays.");
-    status = stp_print_learned_keys(&r->last, NULL, stdout, err);
+    stp_print_learned_keys(&r->last, NULL, stdout);
     if (!is_saved)
-        return status;
+        return;
     putchar('\n');
     printf("Wrote %s (%zu rule%s).\n", run->job->output, n, n == 1 ? "" : "s");
     if (n > 0)
@@ -366,7 +364,6 @@ static enum stp_status job_print(const struct job_run *run,
     if (access(stage, F_OK) == 0) /* what stages cannot change within a run */
         printf("Stage, run by run:    steptune compare --stage %s -- %s\n",
                stage, run->command);
-    return status;
 }
 
 /* A run in which nothing was compared leaves the policy as it is. */
@@ -378,8 +375,8 @@ static int job_finish(struct job_run *run, const struct job_result *r)
         .same_bits = run->job->same_bits,
     };
     const char *why = job_explain(run, r);
-    struct stp_error err, unprinted;
-    enum stp_status status, printed;
+    struct stp_error err;
+    enum stp_status status;
 
     if (why != NULL) {
         job_print_end(run, stderr);
@@ -393,10 +390,8 @@ static int job_finish(struct job_run *run, const struct job_result *r)
     if (status == STP_OK && run->backup[0] != '\0')
         stp_complain(STP_POLICY_KEPT, run->job->output, run->backup);
     /* a full disk takes the policy, and not the answer */
-    printed = job_print(run, r, status == STP_OK, &unprinted);
-    if (status == STP_OK && printed == STP_OK)
-        return STP_EXIT_OK;
-    return stp_complain_error(NULL, status != STP_OK ? &err : &unprinted);
+    job_print(run, r, status == STP_OK);
+    return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
 }
 
 /* Whether a launcher started this process with another rank than 0, or its

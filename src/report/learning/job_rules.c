@@ -9,6 +9,7 @@
 #include "core/text.h"
 #include "report/policy_file.h"
 #include "report/table.h"
+#include "report/take.h"
 
 static bool rules_is_of(const struct stp_learning_set *set,
                         const struct stp_learning_key *key)
@@ -77,17 +78,14 @@ static struct stp_job_total rules_total(const struct stp_job_rules *r,
     return total;
 }
 
-enum stp_status stp_job_rules_make(const struct stp_learning *all,
-                                   const struct stp_learning *last,
-                                   struct stp_job_rules *rules_ret,
-                                   struct stp_error *err)
+void stp_job_rules_make(const struct stp_learning *all,
+                        const struct stp_learning *last,
+                        struct stp_job_rules *rules_ret)
 {
     struct stp_job_rules r = {0};
 
-    if (!STP_ZEROED(r.rules, all->n + 1) || !STP_ZEROED(r.totals, all->n + 1)) {
-        stp_job_rules_free(&r);
-        return stp_nomem(err);
-    }
+    STP_TAKE(r.rules, all->n);
+    STP_TAKE(r.totals, all->n);
     for (size_t k = 0; k < all->n; k++) {
         const struct stp_learning_key *key = &all->keys[k];
         const struct stp_learning_arm *best = NULL;
@@ -120,7 +118,6 @@ enum stp_status stp_job_rules_make(const struct stp_learning *all,
             r.rules[i].key->n_ranks != r.rules[i - 1].key->n_ranks)
             r.totals[r.n_totals++] = rules_total(&r, r.rules[i].key, all);
     *rules_ret = r;
-    return STP_OK;
 }
 
 void stp_job_rules_free(struct stp_job_rules *rules)

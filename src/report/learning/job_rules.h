@@ -33,12 +33,10 @@ struct stp_job_rules {
 };
 
 /* Makes the rules: 'all' is of all runs, 'last' of the last one, and 'all' must
- * live as long.  To be freed with stp_job_rules_free().  STP_ERR_NOMEM;
- * *rules_ret is untouched then. */
-enum stp_status stp_job_rules_make(const struct stp_learning *all,
-                                   const struct stp_learning *last,
-                                   struct stp_job_rules *rules_ret,
-                                   struct stp_error *err);
+ * live as long.  To be freed with stp_job_rules_free(). */
+void stp_job_rules_make(const struct stp_learning *all,
+                        const struct stp_learning *last,
+                        struct stp_job_rules *rules_ret);
 void stp_job_rules_free(struct stp_job_rules *rules);
 
 /* Writes what all runs found out, for the next one (core/learn/evidence.h). */

@@ -8,6 +8,7 @@
 #include "core/qsort.h"
 #include "core/room.h"
 #include "core/stats.h"
+#include "report/take.h"
 
 /* Returns the order of lines or keys: large communicators first. */
 #define ORDER_KEYS(a, b)                                                       \
@@ -132,14 +133,14 @@ static void learning_take_line(struct stp_learning_key *key,
 
 /* Makes a key of each kind of message, sorted: a journal may have as many as it
  * has lines. */
-static bool learning_make_keys(const struct stp_journal_lines *lines,
+static void learning_make_keys(const struct stp_journal_lines *lines,
                                struct stp_learning *l)
 {
     const struct stp_journal_line **sorted =
-        calloc(lines->n + 1, sizeof(*sorted));
+        stp_take(lines->n, sizeof(*sorted));
     size_t n = 0, n_keys = 0;
 
-    for (size_t i = 0; sorted != NULL && i < lines->n; i++)
+    for (size_t i = 0; i < lines->n; i++)
         if (lines->all[i].coll >= 0)
             sorted[n++] = &lines->all[i];
     if (n > 0)
@@ -147,8 +148,8 @@ static bool learning_make_keys(const struct stp_journal_lines *lines,
     for (size_t i = 0; i < n; i++)
         if (i == 0 || learning_order_lines(&sorted[i - 1], &sorted[i]) != 0)
             sorted[n_keys++] = sorted[i];
-    l->keys = sorted != NULL ? calloc(n_keys + 1, sizeof(*l->keys)) : NULL;
-    for (; l->keys != NULL && l->n < n_keys; l->n++)
+    STP_TAKE(l->keys, n_keys);
+    for (; l->n < n_keys; l->n++)
         l->keys[l->n] =
             (struct stp_learning_key){.n_nodes = sorted[l->n]->n_nodes,
                                       .n_ranks = sorted[l->n]->n_ranks,
@@ -156,7 +157,6 @@ static bool learning_make_keys(const struct stp_journal_lines *lines,
                                       .bytes = sorted[l->n]->bytes,
                                       .with.algo = -1};
     free(sorted);
-    return l->keys != NULL;
 }
 
 static void set_clear(struct stp_learning_set *set)
@@ -203,17 +203,13 @@ struct stp_learning_gain stp_learning_gain_of(size_t n_blocks, double log_gain,
 /* More calls than a job makes; a file may say anything. */
 static const double max_calls = 1e18;
 
-enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
-                                 struct stp_learning *learning_ret,
-                                 struct stp_error *err)
+void stp_learning_sum(const struct stp_journal_lines *lines,
+                      struct stp_learning *learning_ret)
 {
     struct stp_learning l = {0};
     double begin_us = INFINITY;
 
-    if (!learning_make_keys(lines, &l)) {
-        stp_learning_free(&l);
-        return stp_nomem(err);
-    }
+    learning_make_keys(lines, &l);
     for (size_t i = 0; i < lines->n; i++) {
         const struct stp_journal_line *line = &lines->all[i];
         struct stp_learning_key *key = NULL;
@@ -223,10 +219,7 @@ enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
         while (at < l.n_sets && l.sets[at].comm != line->comm)
             at++;
         if (at == l.n_sets) {
-            if (!STP_ROOM(l.sets, l.n_sets, l.sets_capacity)) {
-                stp_learning_free(&l);
-                return stp_nomem(err);
-            }
+            STP_TAKE_ROOM(l.sets, l.n_sets, l.sets_capacity);
             l.sets[l.n_sets++] =
                 (struct stp_learning_set){.comm = line->comm,
                                           .n_nodes = line->n_nodes,
@@ -285,7 +278,6 @@ enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
             learning_take_line(key, line, set);
     }
     *learning_ret = l;
-    return STP_OK;
 }
 
 void stp_learning_free(struct stp_learning *learning)

@@ -82,11 +82,9 @@ struct stp_learning {
     bool has_graphs;   /* collectives were captured into CUDA graphs */
 };
 
-/* Sums up the lines, to be freed with stp_learning_free().  STP_OK or
- * STP_ERR_NOMEM, *learning_ret is untouched then. */
-enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
-                                 struct stp_learning *learning_ret,
-                                 struct stp_error *err);
+/* Sums up the lines, to be freed with stp_learning_free(). */
+void stp_learning_sum(const struct stp_journal_lines *lines,
+                      struct stp_learning *learning_ret);
 void stp_learning_free(struct stp_learning *learning);
 
 /* The number of the arm among the key's; n_arms if it is none of them. */
@@ -113,18 +111,16 @@ void stp_put_learning_gain(const struct stp_learning_gain *gain,
 
 /* Prints a line on the whole, one for each set that was compared and, if there
  * is one, a row for each key. */
-enum stp_status stp_print_learning(const struct stp_learning *learning,
-                                   const struct stp_learning_setting *setting,
-                                   FILE *fp, struct stp_error *err);
+void stp_print_learning(const struct stp_learning *learning,
+                        const struct stp_learning_setting *setting, FILE *fp);
 
 /* Prints a sentence on what the schedule of each kind of communicator is
  * expected to cost, and, once there are blocks, what it did. */
 void stp_print_plans(const struct stp_learning *learning, FILE *fp);
 
 /* Prints the rows alone: nothing without any. */
-enum stp_status stp_print_learned_keys(const struct stp_learning *learning,
-                                       const char *base, FILE *fp,
-                                       struct stp_error *err);
+void stp_print_learned_keys(const struct stp_learning *learning,
+                            const char *base, FILE *fp);
 
 /* Adds an array "messages" of them to 'root'. */
 void stp_json_learned_keys(struct cJSON *root,

@@ -97,9 +97,8 @@ static void learning_put(const struct stp_learning_key *key, const char *base,
         stp_table_text(t, "<verdict", "%s", name);
 }
 
-enum stp_status stp_print_learning(const struct stp_learning *learning,
-                                   const struct stp_learning_setting *setting,
-                                   FILE *fp, struct stp_error *err)
+void stp_print_learning(const struct stp_learning *learning,
+                        const struct stp_learning_setting *setting, FILE *fp)
 {
     fprintf(fp,
             "Learning by strategy %s, objective %s, %" PRIu64 " comparison%s: ",
@@ -141,7 +140,7 @@ enum stp_status stp_print_learning(const struct stp_learning *learning,
                 gain.low, gain.high, set->n_blocks,
                 set->is_dropped ? ", so the last of it was dropped" : "");
     }
-    return stp_print_learned_keys(learning, setting->base, fp, err);
+    stp_print_learned_keys(learning, setting->base, fp);
 }
 
 void stp_print_plans(const struct stp_learning *learning, FILE *fp)
@@ -171,14 +170,13 @@ void stp_print_plans(const struct stp_learning *learning, FILE *fp)
         fputs("What is found in this run is used from the next on.\n", fp);
 }
 
-enum stp_status stp_print_learned_keys(const struct stp_learning *learning,
-                                       const char *base, FILE *fp,
-                                       struct stp_error *err)
+void stp_print_learned_keys(const struct stp_learning *learning,
+                            const char *base, FILE *fp)
 {
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
 
     if (learning->n == 0)
-        return STP_OK;
+        return;
     stp_print_headroom(learning, fp);
     stp_print_plans(learning, fp);
     for (size_t i = 0; i < learning->n; i++) {
@@ -189,7 +187,6 @@ enum stp_status stp_print_learned_keys(const struct stp_learning *learning,
     }
     stp_table_end(&t, fp);
     stp_print_bounds(learning, fp);
-    return STP_OK;
 }
 
 void stp_json_learning(cJSON *root, const struct stp_learning *learning,

@@ -14,6 +14,7 @@
 #include "nccl_tuner_abi.h"
 #include "report/json.h"
 #include "report/table.h"
+#include "report/take.h"
 
 /* Adds the file's ledger, if it is one. */
 static enum stp_status ledgers_add_file(const char *dir, const char *name,
@@ -108,14 +109,13 @@ static int ledgers_order_sums(const void *pa, const void *pb)
     return STP_ORDER(a->entry.n_channels, b->entry.n_channels);
 }
 
-static bool ledgers_sum_up(const struct stp_ledgers *ledgers,
+static void ledgers_sum_up(const struct stp_ledgers *ledgers,
                            struct ledgers_sums *sums)
 {
     size_t kept = 0;
 
     sums->n = 0;
-    if (!STP_ZEROED(sums->all, ledgers->n * STP_LEDGER_ENTRIES + 1))
-        return false;
+    STP_TAKE(sums->all, ledgers->n * STP_LEDGER_ENTRIES);
     for (size_t i = 0; i < ledgers->n; i++)
         for (size_t k = 0; k < STP_LEDGER_ENTRIES; k++)
             if (ledgers->all[i].entries[k].n_calls > 0)
@@ -137,7 +137,6 @@ static bool ledgers_sum_up(const struct stp_ledgers *ledgers,
             last->entry.max_bytes = e->max_bytes;
     }
     sums->n = kept;
-    return true;
 }
 
 /* Whether an earlier one is of the same process; or says the same of itself. */
@@ -213,21 +212,16 @@ static void ledgers_put(const struct ledgers_sum *sum, const char *policy,
         stp_table_word(t, NULL, "<by", is_own ? NULL : "learning");
 }
 
-enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
-                                  const char *policy,
-                                  const struct stp_learning *learning,
-                                  const struct stp_learning_setting *setting,
-                                  const struct stp_staged *staged, bool is_json,
-                                  FILE *fp, struct stp_error *err)
+void stp_print_ledgers(const struct stp_ledgers *ledgers, const char *policy,
+                       const struct stp_learning *learning,
+                       const struct stp_learning_setting *setting,
+                       const struct stp_staged *staged, bool is_json, FILE *fp)
 {
     struct stp_table t = stp_table_result(is_json);
     uint64_t n_lost = 0, n_previews = 0; /* calls that are in no row */
     struct ledgers_sums sums;
 
-    if (!ledgers_sum_up(ledgers, &sums)) {
-        stp_table_free(&t);
-        return stp_nomem(err);
-    }
+    ledgers_sum_up(ledgers, &sums);
     if (!is_json)
         ledgers_print_state(ledgers, fp);
     stp_table_word(&t, "policy", NULL, policy);
@@ -258,11 +252,11 @@ enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
         if (learning != NULL)
             stp_json_learning(t.root, learning, setting);
         if (staged != NULL)
-            stp_print_staged(staged, t.root, NULL, err);
-        stp_table_end(&t, fp);
-        return STP_OK;
+            stp_print_staged(staged, t.root, NULL);
     }
     stp_table_end(&t, fp);
+    if (is_json)
+        return;
     if (n_lost > 0)
         fprintf(fp, "%" PRIu64 " more calls, of too many kinds to list.\n",
                 n_lost);
@@ -271,7 +265,6 @@ enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
                 "%" PRIu64 " more calls in which NCCL looked for a kernel for "
                 "symmetric windows, and used no answer.\n",
                 n_previews);
-    return STP_OK;
 }
 
 /* ---- for Prometheus ---- */
@@ -311,19 +304,15 @@ static void metrics_put(const cJSON *rows, const char *metric,
     }
 }
 
-enum stp_status stp_print_ledgers_metrics(const struct stp_ledgers *ledgers,
-                                          const struct stp_staged *staged,
-                                          FILE *fp, struct stp_error *err)
+void stp_print_ledgers_metrics(const struct stp_ledgers *ledgers,
+                               const struct stp_staged *staged, FILE *fp)
 {
     struct stp_table t = stp_table_result(true);
     const cJSON *calls;
     struct ledgers_sums sums;
     size_t n_aside = 0;
 
-    if (!ledgers_sum_up(ledgers, &sums)) {
-        stp_table_free(&t);
-        return stp_nomem(err);
-    }
+    ledgers_sum_up(ledgers, &sums);
     for (size_t i = 0; i < ledgers->n; i++)
         n_aside += ledgers->all[i].is_aside;
     fprintf(fp,
@@ -337,7 +326,7 @@ enum stp_status stp_print_ledgers_metrics(const struct stp_ledgers *ledgers,
     free(sums.all);
     metrics_put(t.list, "decisions_total counter", "calls", fp);
     if (staged != NULL) {
-        stp_print_staged(staged, t.root, NULL, err);
+        stp_print_staged(staged, t.root, NULL);
         calls =
             cJSON_GetObjectItem(cJSON_GetObjectItem(t.root, "staged"), "calls");
         metrics_put(calls, "staged_total counter", "staged", fp);
@@ -350,5 +339,4 @@ enum stp_status stp_print_ledgers_metrics(const struct stp_ledgers *ledgers,
                 staged->aside[0] != '\0');
     }
     stp_table_free(&t);
-    return STP_OK;
 }

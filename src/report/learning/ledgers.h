@@ -28,15 +28,12 @@ void stp_ledgers_free(struct stp_ledgers *ledgers);
  * the getCollInfo calls of all ranks.  Text, or one JSON object, which has the
  * learned arms and staged collectives as well (NULL where nothing learns, or is
  * staged). */
-enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
-                                  const char *policy,
-                                  const struct stp_learning *learning,
-                                  const struct stp_learning_setting *setting,
-                                  const struct stp_staged *staged, bool is_json,
-                                  FILE *fp, struct stp_error *err);
+void stp_print_ledgers(const struct stp_ledgers *ledgers, const char *policy,
+                       const struct stp_learning *learning,
+                       const struct stp_learning_setting *setting,
+                       const struct stp_staged *staged, bool is_json, FILE *fp);
 
 /* Prints counters of these decisions, of communicators left alone and of staged
  * collectives (NULL: none), as Prometheus reads them. */
-enum stp_status stp_print_ledgers_metrics(const struct stp_ledgers *ledgers,
-                                          const struct stp_staged *staged,
-                                          FILE *fp, struct stp_error *err);
+void stp_print_ledgers_metrics(const struct stp_ledgers *ledgers,
+                               const struct stp_staged *staged, FILE *fp);

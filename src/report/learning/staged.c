@@ -174,8 +174,7 @@ void stp_staged_text(const struct stp_staged *staged,
                  staged->aside);
 }
 
-enum stp_status stp_print_staged(const struct stp_staged *staged, cJSON *root,
-                                 FILE *fp, struct stp_error *err)
+void stp_print_staged(const struct stp_staged *staged, cJSON *root, FILE *fp)
 {
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     char text[STP_STAGED_TEXT];
@@ -214,5 +213,4 @@ enum stp_status stp_print_staged(const struct stp_staged *staged, cJSON *root,
         fputs("The gains are those of single collectives by which the rules "
               "stand; `steptune compare --stage` measures the job's.\n",
               fp);
-    return STP_OK;
 }

@@ -42,6 +42,5 @@ void stp_staged_text(const struct stp_staged *staged,
                      char text[STP_STAGED_TEXT]);
 
 /* Prints that and a row a kind; or adds both to 'root', unless it is NULL, as
- * its member "staged".  STP_ERR_NOMEM. */
-enum stp_status stp_print_staged(const struct stp_staged *staged, cJSON *root,
-                                 FILE *fp, struct stp_error *err);
+ * its member "staged". */
+void stp_print_staged(const struct stp_staged *staged, cJSON *root, FILE *fp);

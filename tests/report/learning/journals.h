@@ -61,7 +61,7 @@ class Learning
         EXPECT_EQ(STP_OK,
                   stp_journal_read(all.data(), all.size(), 0, &lines, &err))
             << err.line << ": " << err.text;
-        EXPECT_EQ(STP_OK, stp_learning_sum(&lines, &sum, &err));
+        stp_learning_sum(&lines, &sum);
     }
     ~Learning()
     {

@@ -64,9 +64,8 @@ std::string Table(const Learning &l, const char *policy = "learned.conf",
                   const char *base = nullptr)
 {
     const stp_learning_setting setting = {"halving", "auto", policy, base};
-    return Squeezed(Written([&](FILE *fp) {
-        return stp_print_learning(&l.sum, &setting, fp, nullptr);
-    }));
+    return Squeezed(
+        Written([&](FILE *fp) { stp_print_learning(&l.sum, &setting, fp); }));
 }
 
 std::string Step(double us)
