@@ -112,18 +112,18 @@ stp_nccl_text_collapse(const struct stp_dataset *data,
  * runs one after the other, or of the writer.  Any text may stand before,
  * between and behind what is read: data->said says what was left out or cut,
  * which runs failed, and what the text does not say.  Times are measured, but
- * in text of the writer what it says, else modelled.  Every pass over the sizes
- * is a round; the median is the mean, and percentiles are not known, where the
- * text says no more.  The log of NCCL (nccl_log.h) and RCCL's columns say which
- * pairs ran; rows of 0 bytes are skipped, and so are tables behind a run.
- * Errors above those that nccl-tests allow are a wrong element, and so is each
- * row of a run that failed and does not say where.
+ * in text of the writer what it says, else modelled.  Each pass over the same
+ * sizes is a round; the median is the mean, and percentiles are not known,
+ * where the text says no more.  The log of NCCL (nccl_log.h) and RCCL's columns
+ * say which pairs ran; rows of 0 bytes are skipped, and so are tables behind a
+ * run. Errors above those that nccl-tests allow are a wrong element, and so is
+ * each row of a run that failed and does not say where.
  *
  * Nodes are NCCL's if it logs them, else hosts.  Of a list of ranks that was
  * cut, the ranks are 'n_ranks', unless that is 0, or those of NCCL's log, or as
- * many as the highest number tells; without a list they are the one number with
- * which all bandwidths agree.  A contradiction of these is refused; the first
- * bandwidth or count that contradicts size and time is data->doubt.
+ * many as the highest number tells; without a list they are what counts or all
+ * bandwidths tell.  A contradiction of these is refused; the first bandwidth or
+ * count that contradicts size and time is data->doubt.
  *
  * 'coll' is the collective (ncclFunc_t) of text that does not say it; -1 for
  * what redop, root, count and bandwidths tell.  *settings_ret, unless NULL, is
