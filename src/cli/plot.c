@@ -68,17 +68,15 @@ static enum stp_status plot_make_folder(const struct plot_options *o,
 
 static enum stp_status plot_find_path(const struct plot_options *o,
                                       const char *name, const char *ending,
-                                      char path[STP_TRAIN_CHART_PATH],
+                                      char path[STP_CLI_PATH],
                                       struct stp_error *err)
 {
-    if (stp_train_chart_path(o->out, name, ending, path))
+    const bool has_folder = o->out != NULL;
+
+    if (snprintf(path, STP_CLI_PATH, "%s%s%s.%s", has_folder ? o->out : "",
+                 has_folder ? "/" : "", name, ending) < STP_CLI_PATH)
         return STP_OK;
     return stp_fail(err, STP_ERR_RANGE, "--out is longer than a path can be");
-}
-
-static bool plot_has_format(const struct plot_options *o, unsigned format)
-{
-    return o->format == STP_N_PLOT_FORMATS || o->format == format;
 }
 
 /* Draws a chart in each format, and frees it. */
@@ -88,9 +86,9 @@ static enum stp_status plot_draw(const struct plot_options *o, const char *name,
     enum stp_status status = STP_OK;
 
     for (unsigned f = 0; f < STP_N_PLOT_FORMATS && status == STP_OK; f++) {
-        char path[STP_TRAIN_CHART_PATH];
+        char path[STP_CLI_PATH];
 
-        if (!plot_has_format(o, f))
+        if (o->format != STP_N_PLOT_FORMATS && o->format != f)
             continue;
         status = plot_find_path(o, name, stp_plot_format_name(f), path, err);
         STP_THEN(status, stp_chart_save(chart, f, o->gnuplot, path, err));
@@ -104,7 +102,7 @@ static enum stp_status plot_draw(const struct plot_options *o, const char *name,
 /* A text file that is being written. */
 struct plot_text {
     struct stp_file file;
-    char path[STP_TRAIN_CHART_PATH];
+    char path[STP_CLI_PATH];
 };
 
 static enum stp_status plot_begin_text(const struct plot_options *o,

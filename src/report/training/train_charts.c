@@ -169,15 +169,6 @@ void stp_train_chart_name(const struct stp_train_chart *chart,
     name[len] = '\0';
 }
 
-bool stp_train_chart_path(const char *folder, const char *name,
-                          const char *ending, char path[STP_TRAIN_CHART_PATH])
-{
-    return (size_t)snprintf(path, STP_TRAIN_CHART_PATH, "%s%s%s.%s",
-                            folder != NULL ? folder : "",
-                            folder != NULL ? "/" : "", name,
-                            ending) < STP_TRAIN_CHART_PATH;
-}
-
 bool stp_train_results_begin(const char *path)
 {
     char text[4096];

@@ -36,12 +36,6 @@ enum { STP_TRAIN_CHART_NAME = 192 };
 void stp_train_chart_name(const struct stp_train_chart *chart,
                           char name[STP_TRAIN_CHART_NAME]);
 
-enum { STP_TRAIN_CHART_PATH = 4096 };
-
-/* "FOLDER/NAME.ENDING"; of no folder (NULL) "NAME.ENDING".  False: too long. */
-bool stp_train_chart_path(const char *folder, const char *name,
-                          const char *ending, char path[STP_TRAIN_CHART_PATH]);
-
 /* Makes a chart that is not left out, to be freed with stp_chart_free();
  * 'title' (NULL: nothing) begins its title. */
 void stp_train_chart_make(const struct stp_train_runs *runs,
