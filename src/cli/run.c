@@ -15,6 +15,7 @@
 #include "report/learning/journal.h"
 #include "report/learning/learning.h"
 #include "report/learning/ledgers.h"
+#include "report/take.h"
 
 #define DEFAULT_POLICY "steptune.conf"
 
@@ -121,11 +122,9 @@ static int run_set_before(const char *name, const char *path)
 {
     const char *before = stp_job_has(name) ? getenv(name) : "";
     const size_t size = strlen(path) + strlen(before) + 2;
-    char *text = malloc(size);
+    char *text = stp_take(size, 1);
     int status;
 
-    if (text == NULL)
-        return stp_complain("out of memory");
     snprintf(text, size, "%s%s%s", path, before[0] != '\0' ? ":" : "", before);
     status = run_set(name, text);
     free(text);

@@ -272,10 +272,9 @@ static int attempt_take(struct attempt *a)
         return STP_EXIT_OK;
     if (end.status > STP_JOB_SIGNAL)
         return attempt_complain(a, "could not be read to its end");
-    return end.status == STP_EXIT_OK &&
-                   stp_job_runs_add(&a->s->runs, &a->s->run, &err) != STP_OK
-               ? stp_complain_error(NULL, &err)
-               : end.status;
+    if (end.status == STP_EXIT_OK)
+        stp_job_runs_add(&a->s->runs, &a->s->run);
+    return end.status;
 }
 
 int stp_compare_run(struct stp_compare_session *s, unsigned round,

@@ -1,6 +1,5 @@
 /* doctor_headers.c - `steptune doctor --headers`: the plugin interfaces of the
  * NCCL that is found here */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,8 @@
 #include "nccl_profiler_abi.h"
 #include "nccl_tuner_abi.h"
 #include "report/file.h"
+#include "report/folder.h"
+#include "report/take.h"
 
 extern const char stp_nccl_tuner_abi[], stp_nccl_profiler_abi[];
 
@@ -111,10 +112,8 @@ int stp_doctor_headers(const struct stp_doctor *d, const char *folder)
     if (library == MAP_FAILED)
         return stp_complain("no NCCL is found here, expected one that "
                             "`steptune doctor` names");
-    to_text = open_memstream(&text, &len);
-    to_header = open_memstream(&header, &len);
-    if (to_text == NULL || to_header == NULL)
-        return stp_complain("out of memory");
+    to_text = stp_take_text(&text, &len);
+    to_header = stp_take_text(&header, &len);
     fprintf(to_text, "NCCL %s, %s\n", d->library_version, d->library);
     fprintf(to_header,
             "/* The newest plugin interfaces that NCCL %s takes. */\n"
@@ -128,13 +127,10 @@ int stp_doctor_headers(const struct stp_doctor *d, const char *folder)
             to_text, to_header);
     munmap(library, (size_t)st.st_size);
     close(fd);
-    fclose(to_text);
-    fclose(to_header);
+    stp_end_text(to_text);
+    stp_end_text(to_header);
     fputs(text, stdout);
-    status = mkdir(folder, 0777) == 0 || errno == EEXIST
-                 ? STP_OK
-                 : stp_fail(&err, STP_ERR_IO, "cannot make '%.160s': %s",
-                            folder, strerror(errno));
+    status = stp_folder_make(folder, &err);
     for (size_t i = 0; i < 4 && status == STP_OK; i++) {
         const char *body = i == 0 ? text : i == 1 ? header : abi[i - 2];
         char path[STP_CLI_PATH];

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "core/csv.h"
-#include "core/room.h"
 #include "report/file.h"
+#include "report/take.h"
 
 #define INTO(member) STP_CSV_INTO(stp_job_run, member)
 #define COUNT(member, most)                                                    \
@@ -62,7 +62,8 @@ static enum stp_status runs_end_row(void *user, void *row,
         return stp_fail(err, STP_ERR_SYNTAX,
                         "a run of arm %u, expected one of %u arms", r->row.arm,
                         r->runs.n_arms);
-    return stp_job_runs_add(&r->runs, row, err);
+    stp_job_runs_add(&r->runs, row);
+    return STP_OK;
 }
 
 static void runs_read_comment(void *user, const char *line, size_t len)
@@ -88,14 +89,10 @@ static const struct stp_csv_format format = {
     .comment = runs_read_comment,
 };
 
-enum stp_status stp_job_runs_add(struct stp_job_runs *runs,
-                                 const struct stp_job_run *run,
-                                 struct stp_error *err)
+void stp_job_runs_add(struct stp_job_runs *runs, const struct stp_job_run *run)
 {
-    if (!STP_ROOM(runs->runs, runs->n, runs->capacity))
-        return stp_nomem(err);
+    STP_TAKE_ROOM(runs->runs, runs->n, runs->capacity);
     runs->runs[runs->n++] = *run;
-    return STP_OK;
 }
 
 enum stp_status stp_job_runs_save(const char *path,
@@ -131,14 +128,13 @@ enum stp_status stp_job_runs_load(const char *path,
                                   struct stp_job_runs *runs_ret,
                                   struct stp_error *err)
 {
-    struct reader *r = calloc(1, sizeof(*r));
-    enum stp_status status =
-        r != NULL ? stp_csv_load(&format, r, path, (size_t)1 << 26, err)
-                  : stp_nomem(err);
+    struct reader *r = stp_take(1, sizeof(*r));
+    const enum stp_status status =
+        stp_csv_load(&format, r, path, (size_t)1 << 26, err);
 
     if (status == STP_OK)
         *runs_ret = r->runs;
-    else if (r != NULL)
+    else
         stp_job_runs_free(&r->runs);
     free(r);
     return status;

@@ -22,10 +22,7 @@ struct stp_job_runs {
     size_t capacity;
 };
 
-/* STP_ERR_NOMEM. */
-enum stp_status stp_job_runs_add(struct stp_job_runs *runs,
-                                 const struct stp_job_run *run,
-                                 struct stp_error *err);
+void stp_job_runs_add(struct stp_job_runs *runs, const struct stp_job_run *run);
 
 enum stp_status stp_job_runs_save(const char *path,
                                   const struct stp_job_runs *runs,

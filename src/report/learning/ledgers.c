@@ -9,7 +9,6 @@
 
 #include "core/names.h"
 #include "core/qsort.h"
-#include "core/room.h"
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
 #include "report/json.h"
@@ -17,27 +16,24 @@
 #include "report/take.h"
 
 /* Adds the file's ledger, if it is one. */
-static enum stp_status ledgers_add_file(const char *dir, const char *name,
-                                        struct stp_ledgers *ledgers,
-                                        struct stp_error *err)
+static void ledgers_add_file(const char *dir, const char *name,
+                             struct stp_ledgers *ledgers)
 {
     struct stp_ledger *ledger;
     char path[4096];
     FILE *fp;
     int n;
 
-    if (!STP_ROOM(ledgers->all, ledgers->n, ledgers->capacity))
-        return stp_nomem(err);
+    STP_TAKE_ROOM(ledgers->all, ledgers->n, ledgers->capacity);
     ledger = &ledgers->all[ledgers->n];
     n = snprintf(path, sizeof(path), "%s/%s", dir, name);
     fp = n > 0 && n < (int)sizeof(path) ? fopen(path, "rb") : NULL;
     if (fp == NULL)
-        return STP_OK;
+        return;
     if (fread(ledger, sizeof(*ledger), 1, fp) == 1 && fgetc(fp) == EOF &&
         stp_ledger_is_valid(ledger, sizeof(*ledger)))
         ledgers->n++;
     fclose(fp);
-    return STP_OK;
 }
 
 /* Large communicators first; a folder lists its files in any order. */
@@ -56,21 +52,16 @@ enum stp_status stp_ledgers_load(const char *dir,
                                  struct stp_error *err)
 {
     struct stp_ledgers ledgers = {0};
-    enum stp_status status = STP_OK;
     const struct dirent *entry;
     DIR *folder = opendir(dir);
 
     if (folder == NULL)
         return stp_fail(err, STP_ERR_IO, "cannot read '%.200s': %s", dir,
                         strerror(errno));
-    while (status == STP_OK && (entry = readdir(folder)) != NULL)
+    while ((entry = readdir(folder)) != NULL)
         if (entry->d_name[0] != '.')
-            status = ledgers_add_file(dir, entry->d_name, &ledgers, err);
+            ledgers_add_file(dir, entry->d_name, &ledgers);
     closedir(folder);
-    if (status != STP_OK) {
-        stp_ledgers_free(&ledgers);
-        return status;
-    }
     if (ledgers.n > 0)
         qsort(ledgers.all, ledgers.n, sizeof(*ledgers.all), ledgers_order);
     *ledgers_ret = ledgers;

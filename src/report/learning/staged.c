@@ -10,9 +10,9 @@
 #include "core/csv.h"
 #include "core/names.h"
 #include "core/policy/policy.h"
-#include "core/room.h"
 #include "core/utf8.h"
 #include "report/table.h"
+#include "report/take.h"
 
 /* By collective, size and type. */
 static int staged_order(const void *a, const void *b)
@@ -28,14 +28,11 @@ static enum stp_status staged_add_report(struct stp_staged *staged,
 {
     char *text;
     size_t len, n;
-    enum stp_status status =
-        stp_read_file(path, STP_MAX_FILE, &text, &len, err);
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_read_file(path, STP_MAX_FILE, &text, &len, err));
     staged->n_processes++;
     for (const char *s = text, *line;
-         status == STP_OK && (line = stp_next_line(&s, text + len, &n));) {
+         (line = stp_next_line(&s, text + len, &n)) != NULL;) {
         struct stp_staged_calls c = {.gain = {NAN, NAN}}, *all;
         char row[256];
         size_t i = 0;
@@ -53,10 +50,7 @@ static enum stp_status staged_add_report(struct stp_staged *staged,
                  (uintmax_t)c.min_bytes, c.type, c.why, (uintmax_t)c.n_ctas);
         staged->n_staged += c.n_staged;
         staged->n_all += c.n_staged + c.n_plain;
-        if (!STP_ROOM(staged->calls, staged->n, staged->capacity)) {
-            status = stp_nomem(err);
-            break;
-        }
+        STP_TAKE_ROOM(staged->calls, staged->n, staged->capacity);
         all = staged->calls;
         all[staged->n] = c;
         while (strcmp(all[i].key, c.key) != 0)
@@ -69,7 +63,7 @@ static enum stp_status staged_add_report(struct stp_staged *staged,
         staged->n += i == staged->n;
     }
     free(text);
-    return status;
+    return STP_OK;
 }
 
 /* Takes "# BYTES B: ... gain GAIN (...) ... ROUNDS rounds SOURCE", as
