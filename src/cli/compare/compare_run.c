@@ -173,12 +173,12 @@ static void attempt_check_plugin(struct attempt *a)
         if (ledgers.all[i].is_aside)
             aside = ledgers.all[i].what;
     if (ledgers.n == 0)
-        stp_complain("run %u (%s): the plugin was not loaded, so that NCCL "
-                     "tuned alone",
+        stp_complain("run %u (%s): the plugin was not loaded, so that no "
+                     "rule applied",
                      a->number, a->arm->label);
     else if (aside != NULL)
-        stp_complain("run %u (%s): the plugin stepped aside, so that NCCL "
-                     "tuned alone: %s",
+        stp_complain("run %u (%s): the plugin stepped aside, so that no "
+                     "rule applied: %s",
                      a->number, a->arm->label, aside);
     a->s->has_told_plugin = ledgers.n == 0 || aside != NULL;
     stp_ledgers_free(&ledgers);

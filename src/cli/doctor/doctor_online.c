@@ -40,7 +40,7 @@ void stp_doctor_online(struct stp_doctor *d)
                           stp_doctor_setting(tuner));
     if (stp_online_settings_read(0, &s, &err) != STP_OK)
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     "the plugin steps aside, and NCCL tunes alone",
+                     "the plugin steps aside, and no rule applies",
                      "correct it, or unset it", "%s", err.text);
     else if (s.is_frozen)
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, "nothing is learned",

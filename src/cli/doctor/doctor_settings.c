@@ -339,7 +339,7 @@ static bool policy_is_named(const char *variable)
     return stp_doctor_setting(variable)[0] != '\0';
 }
 
-#define STEPS_ASIDE "the plugin steps aside, and NCCL tunes alone"
+#define STEPS_ASIDE "the plugin steps aside, and no rule applies"
 
 /* Loads and examines a policy; false if it is not there, and not 'named' by an
  * option or a variable either. */

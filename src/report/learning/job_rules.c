@@ -159,17 +159,17 @@ void stp_job_totals_write(const struct stp_job_rules *rules, const char *prefix,
         if (rules->n_totals > 1)
             snprintf(of, sizeof(of), " of %" PRIu64 " ranks", t->n_ranks);
         if (t->gain.gain > 0)
-            fprintf(fp,
-                    "%sThe step%s is %.3fx as fast as with NCCL alone (%.3f to "
-                    "%.3f): %zu block%s of windows of %.2g s measured in the "
-                    "job.\n",
-                    prefix, of, t->gain.gain, t->gain.low, t->gain.high,
-                    t->n_blocks, t->n_blocks == 1 ? "" : "s",
-                    t->window_us / 1e6);
+            fprintf(
+                fp,
+                "%sThe step%s is %.3fx as fast as without Steptune (%.3f to "
+                "%.3f): %zu block%s of windows of %.2g s measured in the "
+                "job.\n",
+                prefix, of, t->gain.gain, t->gain.low, t->gain.high,
+                t->n_blocks, t->n_blocks == 1 ? "" : "s", t->window_us / 1e6);
         else
             fprintf(fp,
-                    "%sThe rules%s were not compared together with NCCL "
-                    "alone: %s.\n",
+                    "%sThe rules%s were not compared together with the job "
+                    "as it is: %s.\n",
                     prefix, of,
                     t->n_nodes == 1 ? "the job ended before that"
                                     : "a run with the policy shows that");

@@ -58,7 +58,7 @@ static void learning_put_choice(const struct stp_learning_key *key,
     else if (base != NULL)
         stp_table_text(t, heading, "as in %s", stp_base_name(base));
     else
-        stp_table_text(t, heading, "NCCL's own");
+        stp_table_text(t, heading, "left as is");
 }
 
 static void learning_put(const struct stp_learning_key *key, const char *base,
@@ -136,7 +136,7 @@ void stp_print_learning(const struct stp_learning *learning,
                 "%s (%.3f to %.3f; %zu blocks of windows)%s.\n",
                 on, gain.gain,
                 setting->base != NULL ? stp_base_name(setting->base)
-                                      : "NCCL alone",
+                                      : "the job as it is",
                 gain.low, gain.high, set->n_blocks,
                 set->is_dropped ? ", so the last of it was dropped" : "");
     }

@@ -162,9 +162,8 @@ static void ledgers_print_state(const struct stp_ledgers *ledgers, FILE *fp)
     for (size_t i = 0; i < ledgers->n; i++)
         if (!ledgers_repeat(ledgers, i, false))
             fprintf(fp, "%s%s\n",
-                    ledgers->all[i].is_aside
-                        ? "Stepped aside, NCCL tuned alone: "
-                        : "Plugin: ",
+                    ledgers->all[i].is_aside ? "Stepped aside, left all as is: "
+                                             : "Plugin: ",
                     ledgers->all[i].what);
 }
 
@@ -188,13 +187,13 @@ static void ledgers_put(const struct ledgers_sum *sum, const char *policy,
     stp_table_count(t, "calls", "calls", e->n_calls);
     if (is_own) {
         stp_table_word(t, "choice", NULL, NULL);
-        stp_table_word(t, NULL, "<choice", "NCCL's own");
+        stp_table_word(t, NULL, "<choice", "left as is");
     } else {
         stp_table_ran(t, "choice", "<choice", e->algo, e->proto, e->n_channels);
     }
     stp_table_number(t, "line", NULL, has_line ? e->line : NAN, 0);
     stp_table_word(t, "by", NULL,
-                   is_own     ? "nccl"
+                   is_own     ? "none"
                    : has_line ? "policy"
                               : "learning");
     if (has_line)

@@ -87,8 +87,8 @@ TEST(JobRules, AreTheArmsInForceWhenTheJobEnds)
     EXPECT_EQ(24, r.rules.rules[0].arm.n_channels);
     EXPECT_EQ(6u, r.rules.rules[0].n_blocks);
     EXPECT_NEAR(1.1, r.rules.rules[0].gain.gain, 1e-6);
-    EXPECT_EQ("The step is 1.100x as fast as with NCCL alone (1.100 to 1.100): "
-              "8 blocks of windows of 0.0005 s measured in the job.\n",
+    EXPECT_EQ("The step is 1.100x as fast as without Steptune (1.100 to "
+              "1.100): 8 blocks of windows of 0.0005 s measured in the job.\n",
               r.Sentences());
 }
 
@@ -106,8 +106,8 @@ TEST(JobRules, OfACommunicatorThatWasNotComparedSayIt)
 {
     Rules r("", Wins(kRing, 1.1, 6));
 
-    EXPECT_EQ("The rules were not compared together with NCCL alone: the job "
-              "ended before that.\n",
+    EXPECT_EQ("The rules were not compared together with the job as it is: "
+              "the job ended before that.\n",
               r.Sentences());
 }
 
@@ -174,8 +174,8 @@ TEST(JobRules, OfARealJobAreWhatItsStepGains)
     EXPECT_EQ(NCCL_ALGO_RING, r.rules.rules[0].arm.algo);
     EXPECT_EQ(NCCL_PROTO_LL, r.rules.rules[0].arm.proto);
     EXPECT_NEAR(1.050, r.rules.rules[0].gain.gain, .0005);
-    EXPECT_EQ("The step is 1.021x as fast as with NCCL alone (1.018 to 1.024): "
-              "14 blocks of windows of 0.3 s measured in the job.\n",
+    EXPECT_EQ("The step is 1.021x as fast as without Steptune (1.018 to "
+              "1.024): 14 blocks of windows of 0.3 s measured in the job.\n",
               r.Sentences());
 }
 
@@ -197,7 +197,7 @@ TEST_F(JobFiles, AreAPolicyWithItsEvidence)
         Read("p.conf"),
         AllOf(
             HasSubstr("# steptune tune -- torchrun train.py\n# policy hash: "),
-            HasSubstr("\n# The step is 1.080x as fast as with NCCL alone "),
+            HasSubstr("\n# The step is 1.080x as fast as without Steptune "),
             HasSubstr("\n# 1.100x (1.100 to 1.100) in windows of equal work, "
                       "6 blocks measured\n"
                       "allgather,4194304,5242879,ring,ll128,24,1,4,NVIDIA "

@@ -92,7 +92,7 @@ TEST(Learning, SaysWhatBecameOfAMessage)
         {"trying", tried, "1 1 - - no bound yet"},
         {"settled", tried + Settled(20, kRing),
          "1 1 ring/ll128/24 1.400x (1.300 to 1.500) settled"},
-        {"own", tried + Settled(20, kOwn), "1 1 NCCL's own - settled"},
+        {"own", tried + Settled(20, kOwn), "1 1 left as is - settled"},
         {"dropped",
          tried + Settled(60, kRing) + Line(90, "incumbent", kOwn, kNoGain),
          "1 1 - - no bound yet"},
@@ -102,11 +102,11 @@ TEST(Learning, SaysWhatBecameOfAMessage)
          tried + Step(36000) + Busy(360) + Bound(3, 1.004),
          "1 1 - - gains 0.4 percent at most, 3 tried"},
         {"bounded, and settled", tried + Bound(3, .99) + Settled(60, kOwn),
-         "1 1 NCCL's own - gains 0.1 percent at most, 3 tried"},
+         "1 1 left as is - gains 0.1 percent at most, 3 tried"},
         {"bounded, and won", tried + Bound(3, 1.5) + Settled(60, kRing),
          "1 1 ring/ll128/24 1.400x (1.300 to 1.500) settled"},
         {"drifted", tried + Settled(60, kRing) + Settled(90, kOwn),
-         "1 1 NCCL's own - settled"},
+         "1 1 left as is - settled"},
     };
 
     for (const VerdictCase &c : cases)
@@ -205,13 +205,13 @@ TEST(Learning, SaysWhatAllArmsTogetherGain)
         {"none", in_force, nullptr},
         {"one block", in_force + Set(1.1), nullptr},
         {"alike", in_force + Set(1.1) + Set(1.1),
-         "\nWith all that was learned steps are 1.100x as fast as with NCCL "
-         "alone (1.100 to 1.100; 2 blocks of windows).\n"},
+         "\nWith all that was learned steps are 1.100x as fast as with the "
+         "job as it is (1.100 to 1.100; 2 blocks of windows).\n"},
         {"of the last set",
          in_force + Set(2) + Set(2) + Incumbent("ring,ll,0") + Set(1.2) +
              Set(1.2),
-         "steps are 1.200x as fast as with NCCL alone (1.200 to 1.200; 2 "
-         "blocks"},
+         "steps are 1.200x as fast as with the job as it is (1.200 to "
+         "1.200; 2 blocks"},
         {"of the last window",
          in_force + Set(2) + "9,1,1,4,window,9,,,,,,,24,,,\n" + Set(1.2) +
              Set(1.2),
@@ -263,7 +263,7 @@ TEST(Learning, NamesThePolicyThatStaysWhereNothingIsFaster)
 
     EXPECT_THAT(Table(own, nullptr, "/etc/base.conf"),
                 HasSubstr(" as in base.conf - settled\n"));
-    EXPECT_THAT(Table(own), HasSubstr(" NCCL's own - settled\n"));
+    EXPECT_THAT(Table(own), HasSubstr(" left as is - settled\n"));
 }
 
 } // namespace
