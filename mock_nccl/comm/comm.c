@@ -233,8 +233,7 @@ static ncclResult_t comm_choose_pair(const struct mock_comm *comm,
         if (scope == MOCK_SCOPE_ALL)
             rc = comm_check_winner(call, outcome);
     } else {
-        /* up to 2.23 NCCL uses a ring that the user has forbidden if nothing
-         * else is left */
+        /* up to 2.23 NCCL uses a forbidden ring if nothing else is left */
         mock_model_backup(&comm->model, call, backup);
         if (!mock_select_first(backup, NCCL_NUM_ALGORITHMS, rules->ceiling,
                                &outcome->algo, &outcome->proto,
@@ -525,8 +524,7 @@ ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
     comm->tuner = mock_loader_acquire(nccl, &comm->owns_tuner);
     if (comm->tuner != NULL)
         rc = comm_init_tuner(comm, comm_id, &constants);
-    /* NCCL reads NCCL_ALGO and NCCL_PROTO after the tuner's init, and not at
-     * all for one rank */
+    /* NCCL reads NCCL_ALGO and NCCL_PROTO after init, and not for one rank */
     MOCK_THEN(
         rc, mock_user_choice_parse(comm->version, alone ? NULL : options->algo,
                                    alone ? NULL : options->proto, &choice));

@@ -231,8 +231,7 @@ bool mock_select(const struct mock_choice_rules *rules, int n_algos,
     if (rules->selection != MOCK_SELECT_VALID)
         return mock_select_first(outcome->cost_after, n_algos, rules->ceiling,
                                  &outcome->algo, &outcome->proto, time);
-    /* from 2.31 on: the last smallest entry, below zero or not, that NCCL
-     * itself supports */
+    /* from 2.31 on: the last smallest entry that NCCL itself supports */
     for (int a = n_algos - 1; a >= 0; a--)
         for (int p = NCCL_NUM_PROTOCOLS - 1; p >= 0; p--)
             if (outcome->cost[a][p] > 0 && outcome->cost_after[a][p] < *time) {

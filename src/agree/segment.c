@@ -271,8 +271,7 @@ static void segment_drop(struct stp_segment *segment)
     free(segment);
 }
 
-/* Takes a place in a segment that is not full: a full one may be an older
- * communicator's. */
+/* Takes a place in a segment unless full: it may be an older one then. */
 static bool segment_take_place(struct stp_segment *segment, uint32_t *index_ret)
 {
     uint32_t n_places = atomic_load(&segment->header->n_places);

@@ -207,8 +207,7 @@ static enum stp_status explain_variables(const struct explain *e,
                            &c->overlay, e->err);
 }
 
-/* Asks the memory and stage policies that lie beside the policy, in both of
- * their situations. */
+/* Asks the memory and stage policies beside the policy, in both situations. */
 static void explain_ask_buffers(const struct stp_why *why,
                                 struct stp_why_report *report)
 {

@@ -40,9 +40,8 @@ enum stp_status stp_lock_take(const char *path, bool waits,
                             "let it end, or name another output",
                             n > 0 ? holder : "another process", lock.path);
         }
-        /* A file system without locks is written without.  A holder removes
-         * the file before it lets go: a process that waited for it holds a file
-         * without a name. */
+        /* A file system without locks is written without.  A holder removes the
+         * file before it lets go: who waited holds a file without a name. */
         is_held =
             failed != 0 ||
             (fstat(lock.file, &held) == 0 && stat(lock.path, &named) == 0 &&

@@ -112,8 +112,7 @@ static void *lower_open_net(const struct stp_lower_question *q)
 
 /* ---- identity ---- */
 
-/* The segments of the object that a symbol is in, and its notes, which have
- * its build id. */
+/* The segments of a symbol's object, and its notes, which have its build id. */
 struct lower_build {
     uintptr_t symbol;
     uint64_t hash;

@@ -118,8 +118,7 @@ static bool folder_end_write(struct stp_client *client, int fd, bool is_number,
     return folder_fail(client, "a file cannot be written");
 }
 
-/* Writes a file under a name of its own: a line of the name that it will have,
- * and the value. */
+/* Writes a file under its own name: a line of the name to be, and the value. */
 static bool folder_write_temporary(struct stp_client *client, const char *line,
                                    const void *value, size_t size,
                                    bool is_number, char name[NAME])

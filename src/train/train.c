@@ -136,8 +136,7 @@ static void train_run_epoch(struct run *r, unsigned e)
 
 /* ---- the end ---- */
 
-/* Finds the accuracy. A rank whose micro-batches take long asks after each
- * whether to stop. */
+/* Finds the accuracy. A rank asks after each micro-batch whether to stop. */
 static void train_evaluate(struct run *r)
 {
     struct stp_trainer *t = &r->t;

@@ -247,8 +247,7 @@ static void calls_judge_nothing(const struct stp_asked *asked)
 
 /* ---- where ---- */
 
-/* The machine that was asked for and those that are made up, some of them under
- * each restriction. */
+/* The machine asked for and those made up, some under each restriction. */
 static void calls_ask_everywhere(struct stp_contract_run *run,
                                  struct calls calls)
 {

@@ -57,9 +57,8 @@ static void life_use_alone(struct stp_contract_run *run, uint64_t comm_id,
     stp_contract_unload(run, nccl);
 }
 
-/* Whether the other checks have anything to look at: a communicator, and
- * decisions that change with the policy that it finds in init, or later.  This
- * is no verdict. */
+/* Whether other checks have anything to look at: a communicator, and decisions
+ * that change with the policy found in init, or later.  No verdict. */
 void stp_check_probe(struct stp_contract_run *run)
 {
     static const bool cases[][2] = {

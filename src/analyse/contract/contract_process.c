@@ -1,5 +1,4 @@
-/* contract_process.c - checks of what a tuner does to the process it lives in,
- * and to the log */
+/* contract_process.c - checks of what a tuner does to its process and log */
 #define _GNU_SOURCE /* environ */
 #include <dirent.h>
 #include <fenv.h>

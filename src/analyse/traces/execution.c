@@ -168,8 +168,7 @@ static double execution_product(const double *dims, size_t n)
     return product;
 }
 
-/* A times B, which are the inputs 'at' and 'at' + 1; a batch of them is one of
- * as many rows. */
+/* A times B, the inputs 'at' and 'at' + 1; a batch is one of as many rows. */
 static bool execution_add_matrices(struct node *node, const cJSON *json, int at,
                                    int type)
 {

@@ -36,8 +36,7 @@ struct source {
     char part[PART];
 };
 
-/* Events by their key, and the format that has them; NULL where others have
- * such a key, too. */
+/* Events by key, and the format that has them; NULL where several have it. */
 static const struct event_kind {
     const char *key; /* of the list in which they are, or theirs */
     const char *format;

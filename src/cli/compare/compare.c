@@ -171,8 +171,7 @@ struct compare_word {
     unsigned number; /* rank 0's */
 };
 
-/* The first failure, the highest signal, and rank 0's number in *number; all
- * ranks call it. */
+/* The first failure, the highest signal, rank 0's *number; all call it. */
 static int compare_agree(struct stp_compare_session *s, int status,
                          unsigned *number)
 {

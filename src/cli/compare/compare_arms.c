@@ -273,8 +273,7 @@ static int arm_set_value(struct stp_compare_arms *arms,
 /* ---- arms ---- */
 
 /* Adds the arm that has value 'i' of list 'varied' (NULL: the baseline), and
- * the first one of all others.  Arms that are alike, to see what noise does,
- * have a number. */
+ * the first one of all others.  Arms that are alike have a number. */
 static int arms_add(struct stp_compare_arms *arms, const struct list *all,
                     unsigned n, const struct list *varied, unsigned i)
 {

@@ -128,8 +128,7 @@ static void nccl_try_library(struct stp_doctor *d, const char *library,
                      "%s (%s) does not open: %s", library, from, probe.text);
 }
 
-/* As the dynamic linker looks for it, of which tests have only the first part:
- * LD_LIBRARY_PATH. */
+/* As the dynamic linker looks for it; tests have LD_LIBRARY_PATH alone. */
 static void nccl_try_linker(struct stp_doctor *d)
 {
     static const char name[] = "libnccl.so.2";

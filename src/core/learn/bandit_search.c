@@ -230,8 +230,7 @@ static unsigned search_choose_key(const struct stp_bandit *b, uint64_t n_calls)
     return best;
 }
 
-/* The expected loss of a block comes from NCCL's cost table until the arm has
- * been measured. */
+/* A block's expected loss is NCCL's cost table's until it was measured. */
 static double search_expect_loss(const struct stp_bandit *b,
                                  const struct stp_bandit_slot *slot,
                                  unsigned next, double call_us)

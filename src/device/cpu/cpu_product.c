@@ -1,5 +1,4 @@
-/* cpu_product.c - GEMMs of device/cpu/cpu_math.h, by the BLAS this
- * was built with */
+/* cpu_product.c - GEMMs of cpu_math.h, by the BLAS of this build */
 #include <stdlib.h>
 #include <string.h>
 

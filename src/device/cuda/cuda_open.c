@@ -109,8 +109,7 @@ static cudaError_t cuda_make_buffer(struct stp_cuda_rank *r,
     return result;
 }
 
-/* Says where a rank runs. Hosts differ by NCCL_HOSTID if the user set it, else
- * by their names. */
+/* Says where a rank runs. Hosts differ by NCCL_HOSTID, else by their names. */
 static void cuda_locate_rank(const struct stp_cuda_rank *r,
                              struct stp_cuda_place *place)
 {

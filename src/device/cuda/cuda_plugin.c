@@ -13,8 +13,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* The events of a version of the profiler's interface; versions differ in
- * init() alone. */
+/* The events of a profiler's version; versions differ in init() alone. */
 struct plugin_events {
     ncclResult_t (*start)(void *context, void **event,
                           const ncclProfilerEvent_t *what);

@@ -17,8 +17,7 @@ static const struct {
     [STP_MEMORY_STAGE] = {NCCL_WITH_WINDOWS, "symmetric memory, expected 2.27"},
 };
 
-/* A single rank has no peer to register buffers for, and nothing is staged
- * between hosts. */
+/* A single rank has no peer to register for; hosts stage nothing. */
 unsigned stp_cuda_find_setups(const struct stp_cuda *d)
 {
     unsigned setups = 0;

@@ -114,8 +114,7 @@ void stp_chart_field(struct stp_chart *chart, const char *text)
 
 /* ---- files ---- */
 
-/* Writes the script; the data is read from the file 'data', or is part of the
- * script (NULL). */
+/* Writes the script; the data is in the file 'data', or in it (NULL). */
 static void chart_write_script(const struct stp_chart *chart,
                                enum stp_plot_format format, const char *data,
                                FILE *fp)

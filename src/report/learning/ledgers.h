@@ -15,7 +15,7 @@ struct stp_ledgers {
 };
 
 /* Reads all ledgers of the folder 'dir'; other files are skipped.
- * STP_ERR_IO or STP_ERR_NOMEM; *ledgers_ret is untouched then.  Free with
+ * STP_ERR_IO; *ledgers_ret is untouched then.  Free with
  * stp_ledgers_free(). */
 enum stp_status stp_ledgers_load(const char *dir,
                                  struct stp_ledgers *ledgers_ret,

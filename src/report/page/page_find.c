@@ -13,8 +13,7 @@
 #include "report/measurements/measurements_csv.h"
 
 /* The contents of a file, and the end of its name: after the policy's name for
- * other policies, after the policy's name without its extension for
- * measurements. */
+ * other policies, after its name without extension for measurements. */
 static const struct {
     const char *content;
     const char *suffix;

@@ -141,8 +141,7 @@ static double *notebook_list(double *list, unsigned n, double value)
 }
 
 /* Completes a run that was read by the notebook's keys: its words, and the
- * lists that the row lacks, whose numbers are unknown unless nothing was
- * communicated. */
+ * lists that the row lacks, unknown unless nothing was communicated. */
 static void notebook_complete(const cJSON *row, struct stp_train_run *run)
 {
     const bool is_mixed =
