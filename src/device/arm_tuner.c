@@ -163,7 +163,8 @@ static ncclResult_t arm_tuner_get_chunk_size(void *context, ncclFunc_t coll,
 
 static ncclResult_t arm_tuner_finalize(void *context)
 {
-    const ncclResult_t rc = stp_chain_close(context);
+    const ncclResult_t rc = /* NULL: init failed */
+        context != NULL ? stp_chain_close(context) : ncclSuccess;
 
     free(context);
     return rc;

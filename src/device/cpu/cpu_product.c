@@ -155,8 +155,7 @@ enum stp_status stp_cpu_product_check(const struct stp_product *p,
     return stp_fail(
         err, STP_ERR_RANGE,
         "no GEMMs: Steptune was built without OpenBLAS, expected it "
-        "to be installed (Debian: libopenblas-dev) and Steptune "
-        "built again");
+        "to be installed (Debian: libopenblas-dev) and Steptune built again");
 }
 
 void stp_cpu_product_threads(unsigned n)
