@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "analyse/bandwidth.h"
+#include "analyse/order.h"
 #include "core/looks.h"
 #include "core/names.h"
 #include "core/room.h"
@@ -175,9 +176,9 @@ static enum stp_status text_number_rounds(struct reader *r)
 
         do
             b = j > 0 ? &rows[--j] : NULL;
-        while (b != NULL && (a->n_bytes != b->n_bytes || a->type != b->type ||
-                             a->in_place != b->in_place || a->op != b->op ||
-                             !stp_same_run(a, b)));
+        while (b != NULL &&
+               (a->n_bytes != b->n_bytes || stp_order_kinds(a, b) != 0 ||
+                !stp_arm_equal(&a->arm, &b->arm)));
         if (b == NULL)
             continue;
         const double ratio =
@@ -192,7 +193,8 @@ static enum stp_status text_number_rounds(struct reader *r)
     r->n_pooled += first > 0 && !r->names_arms;
     if (n == 0 || 2 * n_differ < n || r->names_arms)
         return STP_OK;
-    return stp_fail_at(r->err, STP_ERR_SYNTAX, r->columns_line, 0,
+    return stp_fail_at(r->err, STP_ERR_SYNTAX,
+                       r->columns_line > 0 ? r->columns_line : r->line, 0,
                        "a table of the same test whose times differ from one "
                        "before by up to %.1f times, expected rounds of one "
                        "run: cut the file before other machines and settings",
@@ -639,11 +641,9 @@ static enum stp_status text_add_row(struct reader *r)
                            "%u ranks, but --ranks says %u", r->m.n_ranks,
                            r->n_told);
     /* sizes ascend within a round; RCCL's tables have two rows of each */
-    if (!is_alike)
-        r->m.round = 0;
-    else
-        r->m.round += r->last_bytes != UINT64_MAX && row->n_bytes > 0 &&
-                      row->n_bytes <= r->last_bytes - row->in_place;
+    r->m.round *= is_alike;
+    r->m.round += is_alike && r->last_bytes != UINT64_MAX && row->n_bytes > 0 &&
+                  row->n_bytes <= r->last_bytes - row->in_place;
     r->last_bytes = row->n_bytes;
     status = text_add_place(r, row, false);
     STP_THEN(status, text_add_place(r, row, true));

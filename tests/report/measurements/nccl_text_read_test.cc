@@ -546,6 +546,10 @@ TEST_F(Read, TablesOfOtherMachinesAreNotPooled)
     EXPECT_THAT(data_.said, HasSubstr("2 tables of one test"));
     EXPECT_EQ(STP_ERR_SYNTAX, Parse(table(8, 100) + table(8, 240), -1));
     EXPECT_THAT(err_.text, HasSubstr("by up to 2.4 times"));
+    cut = table(8, 100).substr(strlen(COLUMNS)) + "# Avg bus bandwidth : 9\n" +
+          table(8, 240).substr(strlen(COLUMNS));
+    EXPECT_EQ(STP_ERR_SYNTAX, Parse(cut, -1)); // settings that a shell named
+    EXPECT_EQ(9u, err_.line);
 }
 
 // RCCL's tests can write a table or JSON, a row a place; the table does not
