@@ -4,8 +4,11 @@
  *
  * A .so has the fault PLANTED, a macro of the build (CMakeLists.txt).
  */
+#define _GNU_SOURCE /* feenableexcept, CPU_SET */
 #include <dirent.h>
 #include <fcntl.h>
+#include <fenv.h>
+#include <locale.h>
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
@@ -14,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -178,25 +182,11 @@ INIT(busy_init)
     self->result = others == 0 ? ncclSuccess : ncclSystemError;
 }
 
-INIT(splits_words)
-{
-    char list[] = "ring,simple";
-
-    self->number = strtok(list, ",") != NULL && strtok(NULL, ",") != NULL;
-}
-
 ASK(breaks_time_down)
 {
     const time_t noon = 43200;
 
     planted_choose(call, gmtime(&noon)->tm_hour != 12);
-}
-
-static atomic_uint n_calls_by_count;
-
-ASK(by_count)
-{
-    planted_choose(call, atomic_fetch_add(&n_calls_by_count, 1) / 8 % 2);
 }
 
 INIT(by_file)
@@ -207,11 +197,6 @@ INIT(by_file)
 ASK(by_file)
 {
     planted_follow(call, self->number);
-}
-
-ASK(by_file_late)
-{
-    planted_follow(call, planted_policy(planted_policy_path()));
 }
 
 static long long time_of_by_file_reload(const char *path)
@@ -254,11 +239,6 @@ FINALIZE(by_life)
     free(self);
 }
 
-ASK(by_process)
-{
-    planted_take(call, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 1 + getpid() % 16);
-}
-
 /* The number of a communicator among those that this process has seen. */
 INIT(by_number)
 {
@@ -291,11 +271,6 @@ INIT(by_rank_variable)
 ASK(by_rank_variable)
 {
     planted_choose(call, self->number % 2);
-}
-
-ASK(by_reg_buff)
-{
-    planted_choose(call, call->reg_buff);
 }
 
 /* As a division by their number would, by a signal too. */
@@ -365,15 +340,6 @@ INIT(fails_later)
 {
     if (atomic_fetch_add(&n_inits_fails_later, 1) >= 500)
         self->result = ncclSystemError;
-}
-
-FINALIZE(leaves_memory)
-{
-}
-
-INIT(leaves_handler)
-{
-    signal(SIGUSR1, SIG_IGN);
 }
 
 enum { PATH = 512 };
@@ -447,30 +413,32 @@ FINALIZE(remembers_the_dead)
 /* A place: all calls within bounds.  PLANTED in the environment has the kind of
  * fault, then the bounds: "exits,coll=4,min=2097152,max=2097152,pipe=2,reg=1".
  * Those that are not named are no bounds; with "only=1" nothing is decided
- * elsewhere. */
+ * elsewhere.  With "life=1" it is init, and with "life=2" finalize, and with
+ * "ended=2" calls after so many finalizes. */
 struct place {
     const struct kind *kind;
-    long long coll, min, max, pipe, reg, ranks, nodes, only;
+    long long coll, min, max, pipe, reg, ranks, nodes, only, life, ended;
 };
 
 struct here {
     struct planted *self;
-    const struct planted_call *call;
+    const struct planted_call *call; /* of no bytes in init and finalize */
 };
 
 static atomic_int number_here;     /* of communicators and calls in the place */
 static _Atomic size_t latest_here; /* communicator's ranks */
 static atomic_int over_here;       /* communicators that were finalized */
 
-static void here_exits(const struct here *h)
-{
-    exit(3);
-}
+/* A fault that is one statement. */
+#define HERE(name, statement)                                                  \
+    static void here_##name(const struct here *h)                              \
+    {                                                                          \
+        statement;                                                             \
+    }                                                                          \
+    struct place
 
-static void here_crashes(const struct here *h)
-{
-    raise(SIGSEGV);
-}
+HERE(exits, exit(3));
+HERE(crashes, raise(SIGSEGV));
 
 static void here_hangs(const struct here *h)
 {
@@ -491,35 +459,12 @@ static void here_sleeps(const struct here *h)
     nanosleep(&second, NULL);
 }
 
-static void here_fails(const struct here *h)
-{
-    h->self->result = ncclInvalidArgument;
-}
-
-static void here_writes_behind(const struct here *h)
-{
-    h->call->table[h->call->n_algos][NCCL_PROTO_LL] = 1;
-}
-
-static void here_writes_before(const struct here *h)
-{
-    h->call->table[-1][NCCL_PROTO_SIMPLE] = 1;
-}
-
-static void here_asks_100(const struct here *h)
-{
-    planted_take(h->call, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 100);
-}
-
-static void here_asks_below(const struct here *h)
-{
-    planted_take(h->call, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, -2);
-}
-
-static void here_only_channels(const struct here *h)
-{
-    *h->call->n_channels = 4;
-}
+HERE(fails, h->self->result = ncclInvalidArgument);
+HERE(writes_behind, h->call->table[h->call->n_algos][NCCL_PROTO_LL] = 1);
+HERE(writes_before, h->call->table[-1][NCCL_PROTO_SIMPLE] = 1);
+HERE(asks_100, planted_take(h->call, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 100));
+HERE(asks_below, planted_take(h->call, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, -2));
+HERE(only_channels, *h->call->n_channels = 4);
 
 /* Writes to the first entry that NCCL has, or has not, ruled out; the cost is
  * too high to be chosen, so that no harm hides the fault. */
@@ -532,20 +477,9 @@ static void here_write(const struct here *h, int ruled_out, float cost)
         }
 }
 
-static void here_revives(const struct here *h)
-{
-    here_write(h, 1, 1e9f);
-}
-
-static void here_rules_out(const struct here *h)
-{
-    here_write(h, 0, -1);
-}
-
-static void here_writes_nan(const struct here *h)
-{
-    here_write(h, 0, NAN);
-}
+HERE(revives, here_write(h, 1, 1e9f));
+HERE(rules_out, here_write(h, 0, -1));
+HERE(writes_nan, here_write(h, 0, NAN));
 
 static void here_leaves_nothing(const struct here *h)
 {
@@ -561,20 +495,9 @@ static void here_choose(const struct here *h, long long number)
                  1 + (int)(number / NCCL_NUM_PROTOCOLS % 32));
 }
 
-static void here_by_context(const struct here *h)
-{
-    here_choose(h, h->self->number);
-}
-
-static void here_by_count(const struct here *h)
-{
-    here_choose(h, number_here++);
-}
-
-static void here_by_process(const struct here *h)
-{
-    here_choose(h, getpid());
-}
+HERE(by_context, here_choose(h, h->self->number));
+HERE(by_count, here_choose(h, number_here++));
+HERE(by_process, here_choose(h, getpid()));
 
 static void here_by_clock(const struct here *h)
 {
@@ -584,10 +507,7 @@ static void here_by_clock(const struct here *h)
     here_choose(h, now.tv_nsec);
 }
 
-static void here_by_reg_buff(const struct here *h)
-{
-    here_choose(h, h->call->reg_buff);
-}
+HERE(by_reg_buff, here_choose(h, h->call->reg_buff));
 
 static void here_by_variable(const struct here *h)
 {
@@ -596,61 +516,18 @@ static void here_by_variable(const struct here *h)
     here_choose(h, rank != NULL ? atoi(rank) : 0);
 }
 
-static void here_by_file(const struct here *h)
-{
-    here_choose(h, planted_policy(planted_policy_path()));
-}
-
-static void here_by_latest(const struct here *h)
-{
-    here_choose(h, (long long)latest_here);
-}
-
-static void here_by_life(const struct here *h)
-{
-    here_choose(h, over_here > 0);
-}
-
-static void here_prints(const struct here *h)
-{
-    printf("asked about %zu bytes\n", h->call->n_bytes);
-}
-
-static void here_complains(const struct here *h)
-{
-    fprintf(stderr, "asked about %zu bytes\n", h->call->n_bytes);
-}
-
-static void here_logs(const struct here *h)
-{
-    h->self->log(NCCL_LOG_INFO, NCCL_TUNING, "planted.c", 1,
-                 "asked about %zu bytes", h->call->n_bytes);
-}
-
-static void here_keeps_file(const struct here *h)
-{
-    (void)!open("/dev/null", O_RDONLY);
-}
-
-static void here_sets_variable(const struct here *h)
-{
-    setenv("PLANTED_HERE", "1", 1);
-}
-
-static void here_leaves_folder(const struct here *h)
-{
-    (void)!chdir("/");
-}
-
-static void here_ignores_signal(const struct here *h)
-{
-    signal(SIGUSR1, SIG_IGN);
-}
-
-static void here_sets_timer(const struct here *h)
-{
-    alarm(3600);
-}
+HERE(by_file, here_choose(h, planted_policy(planted_policy_path())));
+HERE(by_latest, here_choose(h, (long long)latest_here));
+HERE(by_life, here_choose(h, over_here > 0));
+HERE(prints, printf("asked about %zu bytes\n", h->call->n_bytes));
+HERE(complains, fprintf(stderr, "asked about %zu bytes\n", h->call->n_bytes));
+HERE(logs, h->self->log(NCCL_LOG_INFO, NCCL_TUNING, "planted.c", 1,
+                        "asked about %zu bytes", h->call->n_bytes));
+HERE(keeps_file, (void)!open("/dev/null", O_RDONLY));
+HERE(sets_variable, setenv("PLANTED_HERE", "1", 1));
+HERE(leaves_folder, (void)!chdir("/"));
+HERE(ignores_signal, signal(SIGUSR1, SIG_IGN));
+HERE(sets_timer, alarm(3600));
 
 static void here_limits_cores(const struct here *h)
 {
@@ -659,10 +536,57 @@ static void here_limits_cores(const struct here *h)
 
 static void *volatile kept_here;
 
-static void here_keeps_memory(const struct here *h)
+HERE(keeps_memory, kept_here = malloc(1 << 16));
+
+static void here_keeps_much(const struct here *h)
 {
-    kept_here = malloc(1 << 16);
+    kept_here = malloc(1 << 20); /* by a mapping of its own */
 }
+
+HERE(keeps_pages, kept_here = mmap(NULL, 1 << 16, PROT_READ,
+                                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+
+static void here_moves_thread(const struct here *h)
+{
+    cpu_set_t one;
+    int i = 0;
+
+    sched_getaffinity(0, sizeof(one), &one);
+    while (CPU_COUNT(&one) > 1)
+        CPU_CLR(i++, &one);
+    sched_setaffinity(0, sizeof(one), &one);
+    if (i == 0) /* there was one only */
+        setpriority(PRIO_PROCESS, 0, 1);
+}
+
+HERE(traps, feenableexcept(FE_DIVBYZERO));
+
+static void here_flushes(const struct here *h)
+{
+#ifdef __SSE__
+    __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | 1u << 15);
+#else
+    feenableexcept(FE_DIVBYZERO);
+#endif
+}
+
+HERE(draws, number_here += rand() % 2);
+
+static void here_takes_stack(const struct here *h)
+{
+    static char memory[1 << 16];
+
+    sigaltstack(&(stack_t){.ss_sp = memory, .ss_size = sizeof(memory)}, NULL);
+}
+
+static void here_restarts_calls(const struct here *h)
+{
+    struct sigaction action = {.sa_handler = SIG_DFL, .sa_flags = SA_RESTART};
+
+    sigaction(SIGUSR1, &action, NULL);
+}
+
+HERE(speaks, uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0)));
 
 static void here_splits_words(const struct here *h)
 {
@@ -690,7 +614,10 @@ static const struct kind {
     KIND(prints),         KIND(complains),     KIND(logs),
     KIND(keeps_file),     KIND(sets_variable), KIND(leaves_folder),
     KIND(ignores_signal), KIND(splits_words),  KIND(sets_timer),
-    KIND(limits_cores),   KIND(keeps_memory),
+    KIND(limits_cores),   KIND(keeps_memory),  KIND(keeps_much),
+    KIND(keeps_pages),    KIND(moves_thread),  KIND(traps),
+    KIND(flushes),        KIND(draws),         KIND(takes_stack),
+    KIND(restarts_calls), KIND(speaks),
 };
 
 static struct place place;
@@ -706,6 +633,7 @@ static void place_read(void)
         {"max=", &place.max},     {"pipe=", &place.pipe},
         {"reg=", &place.reg},     {"ranks=", &place.ranks},
         {"nodes=", &place.nodes}, {"only=", &place.only},
+        {"life=", &place.life},   {"ended=", &place.ended},
     };
     const char *text = getenv("PLANTED") != NULL ? getenv("PLANTED") : "";
 
@@ -725,7 +653,7 @@ static void place_read(void)
 static int place_has(const struct place *p, const struct planted *self,
                      const struct planted_call *call)
 {
-    return p->kind != NULL &&
+    return p->kind != NULL && p->life < 0 && over_here >= p->ended &&
            (p->coll < 0 || p->coll == (long long)call->coll) &&
            (p->min < 0 || p->min <= (long long)call->n_bytes) &&
            (p->max < 0 || p->max >= (long long)call->n_bytes) &&
@@ -735,11 +663,23 @@ static int place_has(const struct place *p, const struct planted *self,
            (p->nodes < 0 || p->nodes == (long long)self->n_nodes);
 }
 
+static void place_live(struct planted *self, int life)
+{
+    const struct planted_call none = {0};
+    const struct here here = {self, &none};
+
+    if (place.kind != NULL && place.life == life &&
+        (place.ranks < 0 || place.ranks == (long long)self->n_ranks) &&
+        (place.nodes < 0 || place.nodes == (long long)self->n_nodes))
+        place.kind->fn(&here);
+}
+
 INIT(here)
 {
     pthread_once(&once_place, place_read);
     self->number = number_here++;
     latest_here = self->n_ranks;
+    place_live(self, 1);
 }
 
 ASK(here)
@@ -754,6 +694,7 @@ ASK(here)
 
 FINALIZE(here)
 {
+    place_live(self, 2);
     over_here++;
     free(self);
 }
@@ -771,12 +712,8 @@ FINALIZE(here)
 #define PLANTED_busy_call "busy call", FAULT(correctly, busy_call, correctly)
 /* Cannot be initialised while it is being initialised. */
 #define PLANTED_busy_init "busy init", FAULT(busy_init, correctly, correctly)
-/* Counts the calls of all communicators together. */
-#define PLANTED_by_count "by count", FAULT(correctly, by_count, correctly)
 /* Reads its policy in init, without a comparison with other ranks. */
 #define PLANTED_by_file "by file", FAULT(by_file, by_file, correctly)
-/* Reads its policy again for each call. */
-#define PLANTED_by_file_late "by file, late", FAULT(correctly, by_file_late, correctly)
 /* Reads its policy whenever the file changes, which ranks notice at
  * different calls. */
 #define PLANTED_by_file_reload "by file, reload", FAULT(by_file_reload, by_file_reload, correctly)
@@ -784,12 +721,8 @@ FINALIZE(here)
 #define PLANTED_by_life "by life", FAULT(by_life, by_life, by_life)
 /* Decides by the number of communicators that its process has seen. */
 #define PLANTED_by_number "by number", FAULT(by_number, by_number, correctly)
-/* Chooses channels by the process id. */
-#define PLANTED_by_process "by process", FAULT(correctly, by_process, correctly)
 /* Decides by a variable that a launcher sets per rank. */
 #define PLANTED_by_rank_variable "by rank variable", FAULT(by_rank_variable, by_rank_variable, correctly)
-/* Decides by regBuff, which may differ between ranks. */
-#define PLANTED_by_reg_buff "by regBuff", FAULT(correctly, by_reg_buff, correctly)
 /* A tuner without a fault. */
 #define PLANTED_clean "clean", FAULT(correctly, correctly, correctly)
 /* Has an unfinished v6 part. */
@@ -807,10 +740,6 @@ FINALIZE(here)
 #define PLANTED_learns "learns", FAULT(correctly, learns, correctly)
 /* Fails where a process has made 500 communicators. */
 #define PLANTED_fails_later "fails later", FAULT(fails_later, correctly, correctly)
-/* Never frees what it took for a communicator. */
-#define PLANTED_leaves_memory "leaves memory", FAULT(correctly, correctly, leaves_memory)
-/* Ignores a signal for the whole process. */
-#define PLANTED_leaves_handler "leaves handler", FAULT(leaves_handler, correctly, correctly)
 /* Crashes where a call is of no operations, as from NCCL 2.31 on. */
 #define PLANTED_needs_operations "needs operations", FAULT(correctly, needs_operations, correctly)
 /* Has no name. */
@@ -818,8 +747,6 @@ FINALIZE(here)
 /* Creates a file during its lifetime, and fails if it finds the file of a rank
  * that was killed. */
 #define PLANTED_remembers_the_dead "remembers the dead", FAULT(remembers_the_dead, correctly, remembers_the_dead)
-/* Splits its settings by a function that all threads share. */
-#define PLANTED_splits_words "splits words", FAULT(splits_words, correctly, correctly)
 // clang-format on
 
 struct planted_fault {
