@@ -353,12 +353,10 @@ static void iterate_choose_compute(struct loop *l)
         comm_us = iterate_time_comm(l);
     if (l->work.ratio > 0)
         iterate_fit_compute(l, comm_us);
-    else {
-
+    else
         STP_THEN(l->status,
                  stp_time_layer(&l->layer, STP_STREAM_MAIN, N_CALIBRATE,
                                 &l->work.compute_us, l->err));
-    }
     if (l->status != STP_OK)
         return;
     us = l->work.layers * (l->work.compute_us + comm_us);

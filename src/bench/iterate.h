@@ -51,8 +51,7 @@ struct stp_iterate_plan {
     bool in_place;  /* collectives, but for those of fsdp: there the parts that
                        ranks hold are other buffers */
     bool alone;     /* also time each arm's collectives alone */
-    bool rotate;    /* begin each round with another arm: on machines that
-                       drift */
+    bool rotate;    /* begin each round with another arm: machines drift */
 };
 
 enum { STP_ITERATE_MIN = 3 };

@@ -76,8 +76,7 @@ struct stp_dataset {
     size_t n_disturbed; /* likewise, that were disturbed, and stayed */
 };
 
-/* Whether a row knows whether its bits are AUTO's, other than one of AUTO of
- * which they are. */
+/* Whether a row, other than one of AUTO, knows whether its bits are AUTO's. */
 bool stp_dataset_knows_bits(const struct stp_dataset *data);
 
 /* "same", "other" or "-", and the value of such a word or -1. */

@@ -206,15 +206,20 @@ static struct stp_gain rounds_get_gain(const struct stp_rounds *r, size_t lane)
     return stp_paired_gain(us[0], us[1], n);
 }
 
-/* Whether further rounds would settle what is open: whether a policy does harm
- * or good, or whether an arm that promises a gain has it. */
+/* Whether it is open if a policy does harm or good, or an arm has the gain that
+ * it promises; with 'is_last', and twice as many rounds like these settle it.
+ */
 static bool rounds_is_unsure(const struct stp_gain *g, bool is_policy,
-                             double min_gain)
+                             double min_gain, bool is_last)
 {
+    const double share = pow(g->low / g->gain, 1 / sqrt(2));
+
     if (is_policy)
         return g->low < 1 && g->high > 1 &&
-               (g->low < 1 - min_gain || g->high > 1 + min_gain);
-    return g->gain >= 1 + min_gain && g->low < 1 + min_gain;
+               (g->low < 1 - min_gain || g->high > 1 + min_gain) &&
+               (!is_last || g->gain * share > 1 || g->gain < share);
+    return g->gain >= 1 + min_gain && g->low < 1 + min_gain &&
+           (!is_last || g->gain * share >= 1 + min_gain);
 }
 
 /* Stops lanes of which enough is known; false if that is all of them. A plugin
@@ -239,9 +244,9 @@ static bool rounds_stop_lanes(struct stp_rounds *r)
         if (r->n_until == r->terms.few)
             lane->is_stopped |=
                 !is_policy && g.n_pairs > 1 && g.high < 1 + r->terms.min_gain;
-        if (r->n_until == r->rounds)
-            lane->is_stopped |=
-                !rounds_is_unsure(&g, is_policy, r->terms.min_gain);
+        if (r->n_until >= r->rounds)
+            lane->is_stopped |= !rounds_is_unsure(
+                &g, is_policy, r->terms.min_gain, r->n_until == r->terms.most);
         any_goes_on |= !lane->is_stopped;
     }
     return any_goes_on;
@@ -277,7 +282,7 @@ void stp_rounds_begin(unsigned rounds, const struct stp_rounds_terms *terms,
     const unsigned n_spare =
         stp_rounds_spare(rounds) + (info->max_rounds > 0 ? rounds : 0);
     const bool is_long =
-        (rounds > terms->most ? rounds : terms->most) + n_spare >
+        (rounds > terms->most ? rounds : 2 * terms->most) + n_spare >
         STP_ROUNDS_MOST;
 
     memset(r, 0, sizeof(*r));
@@ -299,6 +304,7 @@ bool stp_rounds_next(struct stp_rounds *r, unsigned *round_ret,
                      unsigned *at_ret)
 {
     const struct stp_rounds_terms *t = &r->terms;
+    const unsigned most = t->most > r->rounds ? 2 * t->most : t->most;
 
     for (; r->n_seen < r->data->n_rows; r->n_seen++) { /* lanes that are new */
         const struct stp_measurement *m = &r->data->rows[r->n_seen];
@@ -333,14 +339,15 @@ bool stp_rounds_next(struct stp_rounds *r, unsigned *round_ret,
             r->at[*round_ret] = at;
             return true;
         }
-        goes_on = r->n_until != t->most && rounds_stop_lanes(r);
+        goes_on = r->n_until != most && rounds_stop_lanes(r);
         resumes = rounds_resume_lanes(r) && r->n_spare > 0;
         if (!goes_on && !resumes)
             return false;
         if (goes_on) {
             r->n_until = r->n_until < t->few      ? t->few
                          : r->n_until < r->rounds ? r->rounds
-                                                  : t->most;
+                         : r->n_until < t->most   ? t->most
+                                                  : most;
         } else {
             r->n_more++;
             r->n_spare--;

@@ -11,10 +11,10 @@
  * that leaves an arm, AUTO's second run among them, further out than six times
  * the spread, and by more than STP_ROUNDS_FAR, or than STP_ROUNDS_SURE whatever
  * the spread; or if the whole round is longer or shorter than the others by
- * STP_ROUNDS_SHIFT.  The rule knows neither the
- * sign of a deviation nor which arm is AUTO, and a round goes with all of its
- * arms: it favours nobody.  An arm that is far out by itself in more than a
- * third of the rounds is so by nature, and makes no round run again.
+ * STP_ROUNDS_SHIFT.  The rule knows neither the sign of a deviation nor which
+ * arm is AUTO, and a round goes with all of its arms: it favours nobody.  An
+ * arm far out by itself in over a third of the rounds is so by nature, and none
+ * runs again.
  *
  * Where more than half of the rounds are disturbed, no median tells; but
  * nothing makes a machine faster.  So while a round is shorter as a whole than
@@ -24,9 +24,9 @@
  * and is not disturbed; no recorded round counts twice.
  *
  * At most stp_rounds_spare() further rounds run for those that were disturbed,
- * and of recorded ones as many more as are planned.
- * The first that are not disturbed then count, as many as are planned: half of
- * them, and two, will do.  Where the machine has fewer, all stay. */
+ * and of recorded ones as many more as are planned.  The first that are not
+ * disturbed then count, as many as are planned: half of them, and two, will do.
+ * Where the machine has fewer, all stay. */
 #pragma once
 
 #include "bench/measurement.h"
@@ -43,9 +43,9 @@ struct stp_rounds_terms {
      * measure, after the first.  One of whose rounds fewer than two prove to be
      * undisturbed resumes.  0: all arms have all rounds. */
     unsigned few;
-    /* An arm that is unsure after the rounds planned has so many, in one go:
-     * looking after each of them would find gains that are none.  0: none has
-     * more. */
+    /* An arm that is unsure after the rounds planned has so many, in one go, as
+     * looking after each would find gains that are none; and twice as many
+     * where their spread says that these will settle it.  0: none has more. */
     unsigned most;
     double min_gain; /* of a rule: arms are unsure about it */
     bool is_exact; /* as many rounds as are planned count, if need be disturbed

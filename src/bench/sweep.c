@@ -147,8 +147,7 @@ static void sweep_check_once(struct sweep *s, const struct stp_collective *what,
         lane->bits = STP_BITS_OTHER;
 }
 
-/* Checks results, and compares their bits with AUTO's: all arms get the same
- * data. */
+/* Checks results, and compares their bits with AUTO's, of the same data. */
 static void sweep_check_arm(struct sweep *s, const struct stp_collective *what,
                             struct lane *lane)
 {

@@ -45,8 +45,7 @@ struct stp_workload {
                                         that step.  NULL in measurements */
 };
 
-/* "alone", "sequential", "overlap", "fsdp" or "trace"; and "gemm" or
- * "training". */
+/* "alone", "sequential", "overlap", "fsdp", "trace"; "gemm", "training". */
 const char *stp_mode_name(int mode);
 const char *stp_compute_name(int compute);
 

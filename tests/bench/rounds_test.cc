@@ -244,6 +244,15 @@ TEST_F(Rounds, StopArmsThatAreNoRuleAndGoOnWithThoseThatAreUnsure)
     EXPECT_EQ(12u, Times(kSym).size());
     EXPECT_EQ(3u, Times(kSymWide).size());
     EXPECT_EQ(12u, Times(kAuto).size());
+
+    // one that promises a little more than the spread of twelve rounds covers
+    Run(5, arms, [&](size_t arm, unsigned round) {
+        return arm == 3 ? 89 * (1 + 0.07 * (round % 3)) : own[arm];
+    });
+
+    EXPECT_EQ(24u, Times(kSym).size());
+    EXPECT_EQ(24u, Times(kAuto).size());
+    EXPECT_EQ(3u, Times(kSymWide).size());
 }
 
 // The more rounds there are the better is it known which were disturbed.

@@ -1,6 +1,7 @@
 // tune on machines of which something disturbs six percent of the rounds: the
 // policies are those of the same machine undisturbed.  With STP_SEEDS=60 it is
-// a study of so many seeds, and STP_STAGES=1 prints the time on the device.
+// a study of so many seeds, with STP_SEEDS=25-27 of these, and STP_STAGES=1
+// prints the time on the device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "support/in_folder.h"
 #include "support/mock_device.h"
@@ -164,7 +166,8 @@ class TuneStalls : public InFolder
     // How many places of the one have none in the other within a factor of 2,
     // the largest step of a grid.  Where rounds are drawn anew, gains of a few
     // percent, and of messages of microseconds, come and go by themselves.
-    static size_t CountLost(const Tuned &without, const Tuned &with)
+    static size_t CountLost(const Tuned &without, const Tuned &with,
+                            const char *what = "lost")
     {
         size_t n = 0;
 
@@ -179,8 +182,8 @@ class TuneStalls : public InFolder
             }
             n += !is_there;
             if (!is_there)
-                printf("lost: collective %d %s at %ju bytes, gain from %.3f\n",
-                       coll, when.c_str(), uintmax_t(bytes), low);
+                printf("%s: collective %d %s at %ju bytes, gain from %.3f\n",
+                       what, coll, when.c_str(), uintmax_t(bytes), low);
         }
         return n;
     }
@@ -225,9 +228,12 @@ class TuneStalls : public InFolder
         if (!poses_as_live) {
             ASSERT_NO_FATAL_FAILURE(Measure(machine));
         }
-        if (seeds_text != nullptr)
-            n_seeds = unsigned(std::atoi(seeds_text));
-        for (unsigned seed = 1; seed <= n_seeds; seed++) {
+        unsigned first = 1, last = n_seeds;
+        if (seeds_text != nullptr &&
+            sscanf(seeds_text, "%u-%u", &first, &last) == 1)
+            last = std::exchange(first, 1);
+        n_seeds = last - first + 1;
+        for (unsigned seed = first; seed <= last; seed++) {
             Tuned without, with;
             // Without, but with the same draws: only stalls differ.
             ASSERT_NO_FATAL_FAILURE(
@@ -236,7 +242,7 @@ class TuneStalls : public InFolder
             EXPECT_GT(with.n_again, 0u) << "no round was disturbed";
             n_places += without.places.size();
             n_lost += CountLost(without, with);
-            n_gained += CountLost(with, without);
+            n_gained += CountLost(with, without, "gained");
             log_sum += std::log(with.regret.mean);
             if (prints_stages)
                 printf("%.4f %.4f, without stalls %.4f %.4f\n",
