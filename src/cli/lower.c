@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "cli/doctor/doctor.h"
+#include "core/utf8.h"
 #include "plugin/lower.h"
 
 static void lower_ask(const void *question, void *answer)
@@ -15,14 +16,13 @@ static void lower_ask(const void *question, void *answer)
     struct stp_lower lower;
     struct stp_error err;
 
-    if (stp_lower_find(question, &lower, &err) != STP_OK) {
+    if (stp_lower_find(question, &lower, &err) != STP_OK)
         snprintf(found->why, sizeof(found->why), "%s", err.text);
-        return;
-    }
     if (lower.symbol == NULL)
         return;
     found->version = lower.version;
-    snprintf(found->name, sizeof(found->name), "%s", stp_lower_name(&lower));
+    stp_printable(stp_lower_name(&lower), strlen(stp_lower_name(&lower)),
+                  found->name, sizeof(found->name));
     snprintf(found->path, sizeof(found->path), "%s", lower.path);
     snprintf(found->by, sizeof(found->by), "%s", lower.found_by);
 }

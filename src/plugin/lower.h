@@ -40,8 +40,8 @@ struct stp_lower {
 };
 
 /* Finds that tuner, and skips ours.  STP_OK also where there is none.
- * STP_ERR_IO: the file that $STEPTUNE_CHAIN names has no tuner.  Runs the
- * initializers of libraries, which may be anybody's. */
+ * STP_ERR_IO: $STEPTUNE_CHAIN names no tuner of others, and no net plugin has
+ * one.  Runs the initializers of libraries, which may be anybody's. */
 enum stp_status stp_lower_find(const struct stp_lower_question *question,
                                struct stp_lower *lower_ret,
                                struct stp_error *err);
