@@ -64,8 +64,6 @@ static const struct stp_option train_matrix_table[] = {
      .expected = "fp32, tf32, bf16, fp16 or fp64"},
     {"ga", 0, "LIST", stp_option_count, AT(matrix.accumulate),
      LIST(matrix.accumulate, matrix.n_accumulate), .min = 1, .value = "1"},
-    {"repeat", 0, "N", stp_option_count, AT(matrix.n_repeats), .min = 1,
-     .value = "1"},
     {0},
 };
 
@@ -324,8 +322,7 @@ static enum stp_status session_train(struct train_session *s,
 {
     struct stp_device_info info;
     struct stp_train_config config = job->config;
-    struct stp_train_report report = {
-        .config = &config, .info = &info, .repeat = job->repeat};
+    struct stp_train_report report = {.config = &config, .info = &info};
     const struct stp_engine *first = &engines->engines.all[0];
     struct stp_train_result result;
     const bool is_first = s->world->rank == 0;

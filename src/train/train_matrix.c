@@ -8,7 +8,7 @@ enum { MOST_JOBS = 1 << 20 };
 
 /* A configuration of 'm' by its indexes in the lists, but for 'mode'. */
 struct cell {
-    unsigned gpus, repeat, model, precision, accumulate;
+    unsigned gpus, model, precision, accumulate;
     int mode;
 };
 
@@ -18,9 +18,7 @@ static struct stp_train_job matrix_job(const struct stp_train_matrix *m,
     const int precision = m->precisions[at->precision];
     const bool is_16_bit =
         precision == STP_PRECISION_BF16 || precision == STP_PRECISION_FP16;
-    struct stp_train_job job = {.config = m->base,
-                                .n_gpus = m->gpus[at->gpus],
-                                .repeat = at->repeat + 1};
+    struct stp_train_job job = {.config = m->base, .n_gpus = m->gpus[at->gpus]};
     struct stp_train_config *c = &job.config;
 
     c->model = m->models[at->model];
@@ -39,7 +37,7 @@ enum stp_status stp_train_plan(const struct stp_train_matrix *m,
                                struct stp_error *err)
 {
     const uint64_t most = (uint64_t)m->n_gpus * m->n_models * m->n_precisions *
-                          m->n_accumulate * m->n_modes * m->n_repeats;
+                          m->n_accumulate * m->n_modes;
     struct stp_train_jobs jobs = {.n = 0};
     struct cell at = {.gpus = 0};
 
@@ -58,23 +56,19 @@ enum stp_status stp_train_plan(const struct stp_train_matrix *m,
     if (jobs.jobs == NULL)
         return stp_nomem(err);
     for (; at.gpus < m->n_gpus; at.gpus++)
-        for (at.repeat = 0; at.repeat < m->n_repeats; at.repeat++)
-            for (at.model = 0; at.model < m->n_models; at.model++) {
-                /* Adds the jobs of one model on one count of GPUs, in one
-                 * repeat. */
-                const bool alone = m->gpus[at.gpus] == 1;
+        for (at.model = 0; at.model < m->n_models; at.model++) {
+            const bool alone = m->gpus[at.gpus] == 1;
 
-                for (at.precision = 0; at.precision < m->n_precisions;
-                     at.precision++)
-                    for (at.accumulate = 0; at.accumulate < m->n_accumulate;
-                         at.accumulate++)
-                        for (unsigned i = 0; i < (alone ? 1 : m->n_modes);
-                             i++) {
-                            at.mode = alone ? STP_TRAIN_SINGLE : m->modes[i];
-                            if (alone || at.mode != STP_TRAIN_SINGLE)
-                                jobs.jobs[jobs.n++] = matrix_job(m, &at);
-                        }
-            }
+            for (at.precision = 0; at.precision < m->n_precisions;
+                 at.precision++)
+                for (at.accumulate = 0; at.accumulate < m->n_accumulate;
+                     at.accumulate++)
+                    for (unsigned i = 0; i < (alone ? 1 : m->n_modes); i++) {
+                        at.mode = alone ? STP_TRAIN_SINGLE : m->modes[i];
+                        if (alone || at.mode != STP_TRAIN_SINGLE)
+                            jobs.jobs[jobs.n++] = matrix_job(m, &at);
+                    }
+        }
     *jobs_ret = jobs;
     return STP_OK;
 }
@@ -133,13 +127,9 @@ void stp_train_job_name(const struct stp_train_job *job,
                         char name[STP_TRAIN_JOB_NAME])
 {
     const struct stp_train_config *c = &job->config;
-    const int n =
-        snprintf(name, STP_TRAIN_JOB_NAME, "%s, %u rank%s, %s, %s, ga %u",
-                 c->model->name, job->n_gpus, job->n_gpus == 1 ? "" : "s",
-                 stp_train_mode_name(c->mode), stp_precision_name(c->precision),
-                 c->accumulate);
 
-    if (job->repeat > 1)
-        snprintf(name + n, STP_TRAIN_JOB_NAME - (size_t)n, ", repeat %u",
-                 job->repeat);
+    snprintf(name, STP_TRAIN_JOB_NAME, "%s, %u rank%s, %s, %s, ga %u",
+             c->model->name, job->n_gpus, job->n_gpus == 1 ? "" : "s",
+             stp_train_mode_name(c->mode), stp_precision_name(c->precision),
+             c->accumulate);
 }

@@ -21,13 +21,11 @@ struct stp_train_matrix {
                              of 'base' */
     int modes[STP_TRAIN_LIST]; /* enum stp_train_mode */
     unsigned n_modes;
-    unsigned n_repeats; /* of the whole on each count of GPUs, from 1 */
 };
 
 struct stp_train_job {
     struct stp_train_config config;
     unsigned n_gpus;
-    unsigned repeat; /* from 1 */
 };
 
 /* Free with stp_train_jobs_free(). */
@@ -36,8 +34,8 @@ struct stp_train_jobs {
     size_t n;
 };
 
-/* Lists what to train: by counts of GPUs, on each by repeats, then sizes,
- * precisions, micro-batches and modes, in the order of the lists.
+/* Lists what to train: by counts of GPUs, on each by sizes, precisions,
+ * micro-batches and modes, in the order of the lists.
  *
  * On one GPU there is nothing to communicate: every mode is single there, which
  * is listed once, and on more there is no single.  16-bit gradients are those

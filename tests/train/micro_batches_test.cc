@@ -75,7 +75,6 @@ stp_train_matrix Matrix(stp_train_mode mode)
     for (unsigned ga : {1, 2, 4})
         m.accumulate[m.n_accumulate++] = ga;
     m.modes[m.n_modes++] = mode;
-    m.n_repeats = 1;
     return m;
 }
 

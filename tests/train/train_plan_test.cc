@@ -262,7 +262,6 @@ stp_train_matrix Matrix()
     m.precisions[m.n_precisions++] = STP_PRECISION_FP32;
     m.accumulate[m.n_accumulate++] = 1;
     m.modes[m.n_modes++] = STP_TRAIN_BUCKETED;
-    m.n_repeats = 1;
     return m;
 }
 
@@ -302,20 +301,11 @@ TEST(TrainMatrix, KeepsOneCountOfGpusTogether)
     stp_train_matrix m = Matrix();
     m.models[m.n_models++] = stp_train_find_model("base");
     m.gpus[m.n_gpus++] = 4;
-    m.n_repeats = 2;
 
     EXPECT_THAT(Plan(m), ElementsAre("tiny, 2 ranks, bucketed, fp32, ga 1",
                                      "base, 2 ranks, bucketed, fp32, ga 1",
-                                     "tiny, 2 ranks, bucketed, fp32, ga 1, "
-                                     "repeat 2",
-                                     "base, 2 ranks, bucketed, fp32, ga 1, "
-                                     "repeat 2",
                                      "tiny, 4 ranks, bucketed, fp32, ga 1",
-                                     "base, 4 ranks, bucketed, fp32, ga 1",
-                                     "tiny, 4 ranks, bucketed, fp32, ga 1, "
-                                     "repeat 2",
-                                     "base, 4 ranks, bucketed, fp32, ga 1, "
-                                     "repeat 2"));
+                                     "base, 4 ranks, bucketed, fp32, ga 1"));
     EXPECT_EQ("", Skipped(m));
 }
 

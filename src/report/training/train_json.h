@@ -24,7 +24,6 @@ struct stp_train_report {
     const struct stp_train_config *config;
     const struct stp_train_result *result;
     const struct stp_device_info *info; /* of any rank's engine */
-    unsigned repeat;                    /* from 1 */
 };
 
 /* Finds the members that define the run of a training. */

@@ -85,16 +85,7 @@ bool stp_train_same(const struct stp_train_run *a,
            strcmp(a->gpu, b->gpu) == 0 && strcmp(a->made_by, b->made_by) == 0 &&
            a->warmup == b->warmup &&
            isnan(a->traced_comm_ms) == isnan(b->traced_comm_ms) &&
-           a->repeat == b->repeat && a->n_epochs == b->n_epochs;
-}
-
-bool stp_train_alike(const struct stp_train_run *a,
-                     const struct stp_train_run *b)
-{
-    struct stp_train_run twin = *a;
-
-    twin.repeat = b->repeat;
-    return stp_train_same(&twin, b);
+           a->n_epochs == b->n_epochs;
 }
 
 bool stp_train_runs_have(const struct stp_train_runs *runs,

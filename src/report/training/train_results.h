@@ -37,7 +37,6 @@ struct stp_train_run {
     uint64_t seed;         /* or STP_TRAIN_UNKNOWN, as the next two */
     uint64_t bucket_bytes; /* of mode bucketed; 0 in others */
     uint64_t first_bucket_bytes;
-    unsigned repeat; /* number among equal runs, from 1 */
 
     enum stp_source source; /* of the times, the worst of all in them */
 
@@ -84,10 +83,6 @@ void stp_train_runs_free(struct stp_train_runs *runs);
 bool stp_train_same(const struct stp_train_run *a,
                     const struct stp_train_run *b);
 
-/* The same, but for 'repeat'. */
-bool stp_train_alike(const struct stp_train_run *a,
-                     const struct stp_train_run *b);
-
 /* Time of all epochs, that of their collectives, and that of waiting. */
 double stp_train_total_s(const struct stp_train_run *run);
 double stp_train_comm_s(const struct stp_train_run *run);
@@ -104,9 +99,7 @@ void stp_train_derive(struct stp_train_runs *runs);
 /* Prints one run, epoch by epoch. */
 void stp_train_print_run(const struct stp_train_run *run, FILE *fp);
 
-/* A line a configuration, in the order of their first runs: those that only
- * differ in 'repeat' are one, with the means of their numbers.  "-" is for an
- * unknown value. */
+/* A line a run.  "-" is for an unknown value. */
 void stp_train_print_summary(const struct stp_train_runs *runs, FILE *fp);
 
 /* Prints a table for each model of GPU, below its name and its machine. */

@@ -49,52 +49,6 @@ void stp_train_print_run(const struct stp_train_run *r, FILE *fp)
                 r->n_skipped, r->loss_scale);
 }
 
-/* Numbers of a run, of which the repeats have a mean. */
-enum summary_mean {
-    EPOCH_S,
-    COMM_S,
-    THROUGHPUT,
-    SPEED_UP,
-    EFFICIENCY,
-    EXPOSED_SHARE,
-    LOSS, /* of the last epoch */
-    ACCURACY,
-    N_MEANS,
-};
-
-/* Finds the means of the repeats of run 'first'; false if an earlier one is. */
-static bool summary_find_means(const struct stp_train_runs *runs, size_t first,
-                               double means[N_MEANS])
-{
-    unsigned n = 0;
-
-    memset(means, 0, N_MEANS * sizeof(*means));
-    for (size_t i = 0; i < runs->n; i++) {
-        const struct stp_train_run *r = &runs->runs[i];
-        const double numbers[N_MEANS] = {
-            [EPOCH_S] = stp_train_total_s(r) / r->n_epochs,
-            [COMM_S] = stp_train_comm_s(r) / r->n_epochs,
-            [THROUGHPUT] = r->throughput,
-            [SPEED_UP] = r->speed_up,
-            [EFFICIENCY] = r->efficiency,
-            [EXPOSED_SHARE] = r->exposed_share,
-            [LOSS] = r->losses[r->n_epochs - 1],
-            [ACCURACY] = r->accuracy,
-        };
-
-        if (!stp_train_alike(r, &runs->runs[first]))
-            continue;
-        if (i < first)
-            return false;
-        n++;
-        for (int k = 0; k < N_MEANS; k++)
-            means[k] += numbers[k];
-    }
-    for (int k = 0; k < N_MEANS; k++)
-        means[k] /= n;
-    return true;
-}
-
 static void summary_put_share(struct stp_table *t, const char *heading,
                               double share)
 {
@@ -122,10 +76,7 @@ void stp_train_print_summary(const struct stp_train_runs *runs, FILE *fp)
     fprintf(fp, "%s\n\n", widest->made_by);
     for (size_t i = 0; i < runs->n; i++) {
         const struct stp_train_run *r = &runs->runs[i];
-        double means[N_MEANS];
 
-        if (!summary_find_means(runs, i, means))
-            continue;
         stp_table_row(&t);
         stp_table_word(&t, NULL, "<size", r->size);
         if (r->n_params >= 1000000)
@@ -138,15 +89,17 @@ void stp_train_print_summary(const struct stp_train_runs *runs, FILE *fp)
         stp_table_count(&t, NULL, "ga", r->ga);
         stp_table_number(&t, NULL, "batch",
                          r->batch > 0 ? r->batch : (double)NAN, 0);
-        stp_table_number(&t, NULL, "s/epoch", means[EPOCH_S], 4);
-        stp_table_number(&t, NULL, "comm s", means[COMM_S], 4);
-        stp_table_number(&t, NULL, "samples/s", means[THROUGHPUT], 0);
-        stp_table_number(&t, NULL, "speed-up", means[SPEED_UP], 2);
-        summary_put_share(&t, "efficiency", means[EFFICIENCY]);
-        summary_put_share(&t, "exposed", means[EXPOSED_SHARE]);
+        stp_table_number(&t, NULL, "s/epoch",
+                         stp_train_total_s(r) / r->n_epochs, 4);
+        stp_table_number(&t, NULL, "comm s", stp_train_comm_s(r) / r->n_epochs,
+                         4);
+        stp_table_number(&t, NULL, "samples/s", r->throughput, 0);
+        stp_table_number(&t, NULL, "speed-up", r->speed_up, 2);
+        summary_put_share(&t, "efficiency", r->efficiency);
+        summary_put_share(&t, "exposed", r->exposed_share);
         if (data) {
-            stp_table_number(&t, NULL, "loss", means[LOSS], 4);
-            stp_table_number(&t, NULL, "accuracy", means[ACCURACY], 4);
+            stp_table_number(&t, NULL, "loss", r->losses[r->n_epochs - 1], 4);
+            stp_table_number(&t, NULL, "accuracy", r->accuracy, 4);
         }
         if (hidden)
             summary_put_share(&t, "hidden", r->hidden_share);

@@ -162,7 +162,7 @@ TEST(TrainCharts, PoolRepeatedRuns)
 {
     Runs runs;
     runs.Add({"single", "base", "fp32", 1}, {2, 3});
-    runs.Add({"single", "base", "fp32", 1}, {1, 2, 2}).repeat = 2;
+    runs.Add({"single", "base", "fp32", 1}, {1, 2, 2});
     runs.Add({"single", "base", "fp32", 1, 4}, {9, 9}); // micro-batches
 
     // 2 s -+ 2.7764 sqrt(1/2) / sqrt(5), and its axis up to 1.6 times the bar

@@ -87,7 +87,6 @@ class Runs
         r.rate = 0.01;
         r.seed = 42;
         r.bucket_bytes = s.mode == "bucketed" ? 26214400 : 0;
-        r.repeat = 1;
         r.n_params = s.size == "base"     ? 64000000
                      : s.size == "large"  ? 250000000
                      : s.size == "xlarge" ? 730000000
