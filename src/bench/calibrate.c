@@ -19,8 +19,7 @@ static const double close_enough = 0.03;
  * one, whose times are modelled. */
 static const double known_enough = 0.25;
 
-/* The first k may take this share of the target, so that larger ones add the
- * rest. */
+/* The first k may take this share of the target, and larger ones the rest. */
 static const double first_share = 2. / 3;
 
 /* Products timed in one go take no longer than this, unless it is one. */

@@ -1,5 +1,4 @@
-/* calibrate.h - compute and collectives alone, and products of a wanted
- * length */
+/* calibrate.h - compute and collectives alone, and products of a length */
 #pragma once
 
 #include "bench/traced_step.h"
@@ -27,8 +26,7 @@ enum stp_status stp_time_layer(const struct stp_layer *layer, unsigned stream,
 
 /* Sets the product of '*work', whose kind and type are set, so that a layer's
  * compute takes as close to 'target_us' as can be, and what it takes.  Within
- * 10 percent it is one with which the device knows iterations of 'collective',
- * if there is any. */
+ * 10 percent it is one of which the device knows 'collective', if it can be. */
 enum stp_status stp_calibrate(const struct stp_device *device,
                               const struct stp_collective *collective,
                               double target_us, struct stp_workload *work,

@@ -46,8 +46,7 @@ enum stp_status stp_choices_record(const struct stp_device *device,
                                    struct stp_error *err);
 
 /* Runs what is in '*choices' once more on another device, into the empty
- * '*again', row by row: STP_ERR_DEVICE if that device cannot tell the run of
- * one. */
+ * '*again': STP_ERR_DEVICE if that device cannot tell the run of a row. */
 enum stp_status stp_choices_repeat(const struct stp_device *device,
                                    const struct stp_choices *choices,
                                    struct stp_choices *again,

@@ -21,6 +21,7 @@ enum {
 };
 
 static const double same_fit = 0.1; /* of the times of a product */
+static const double far_fit = 1.25; /* of those of its collectives */
 
 /* One arm, in the setting that is being measured. */
 struct lane {
@@ -318,24 +319,30 @@ static double iterate_time_comm(struct loop *l)
     return summary.median;
 }
 
-/* Fits the product to the time of the collectives.  Where that may have been
- * disturbed, the product is timed once more, and fitted again if it takes
- * another time. */
-static void iterate_fit_compute(struct loop *l, double comm_us)
+/* Fits the product to the time of the collectives, which it returns.  Where
+ * both may have been disturbed they are timed again, and fitted again if they
+ * differ.
+ */
+static double iterate_fit_compute(struct loop *l, double comm_us)
 {
-    double us = 0;
+    double us = 0, again = comm_us;
 
     for (int i = 0; i < MAX_FITS && l->status == STP_OK; i++) {
         l->status = stp_calibrate(l->device, &l->what, l->work.ratio * comm_us,
                                   &l->work, l->err);
         if (!l->info.repeats_rounds)
-            return;
+            break;
         STP_DEVICE_DO(l, begin_round, 0, l->plan->rounds, l->err);
+        if (l->info.is_live) /* else they were of several rounds */
+            again = iterate_time_comm(l);
         STP_THEN(l->status, stp_time_layer(&l->layer, STP_STREAM_MAIN,
                                            N_CALIBRATE, &us, l->err));
-        if (fabs(us / l->work.compute_us - 1) < same_fit)
-            return;
+        if (fabs(us / l->work.compute_us - 1) < same_fit &&
+            comm_us < far_fit * again)
+            break;
+        comm_us = fmin(comm_us, again);
     }
+    return comm_us;
 }
 
 /* Chooses the product, and how often a turn runs what. */
@@ -352,7 +359,7 @@ static void iterate_choose_compute(struct loop *l)
     if (l->status == STP_OK)
         comm_us = iterate_time_comm(l);
     if (l->work.ratio > 0)
-        iterate_fit_compute(l, comm_us);
+        comm_us = iterate_fit_compute(l, comm_us);
     else
         STP_THEN(l->status,
                  stp_time_layer(&l->layer, STP_STREAM_MAIN, N_CALIBRATE,

@@ -103,8 +103,7 @@ static void sweep_time_long(struct sweep *s, const struct stp_collective *what,
 }
 
 /* Times short collectives: the cost of events, the difference of the medians
- * with and without them, is taken off the times of single collectives, but not
- * off the samples. */
+ * with and without them, is taken off single ones' times, not samples. */
 static void sweep_time_short(struct sweep *s, const struct stp_collective *what,
                              unsigned n, struct stp_summary *us_ret)
 {
@@ -182,9 +181,8 @@ static void sweep_check_arm(struct sweep *s, const struct stp_collective *what,
     }
 }
 
-/* Finds how the arm runs, and about how long a collective takes. The first one
- * connects channels, so a second one is timed, unless the first takes longer
- * than a turn. */
+/* Finds how the arm runs, and about how long a collective takes: the second
+ * one, as the first connects channels, unless that takes longer than a turn. */
 static void sweep_probe_arm(struct sweep *s, const struct stp_collective *what,
                             struct lane *lane, unsigned round)
 {

@@ -8,9 +8,8 @@
 /* Its work in two streams.  All zero to begin with. */
 struct stp_traced_step {
     /* Collectives, NCCL groups, GEMMs, and events from 0 that a stream waits
-     * for.  A GEMM with a task above 0 is given by its time, us[task - 1];
-     * until stp_calibrate_step() chooses one that takes as long, it has no
-     * sides. */
+     * for.  A GEMM with a task above 0 is given by its time, us[task - 1]; it
+     * has no sides until stp_calibrate_step() chooses one as long. */
     struct stp_program program;
     double *us;
     size_t n_us;

@@ -12,6 +12,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "support/in_folder.h"
 #include "support/mock_device.h"
@@ -19,6 +20,7 @@
 
 extern "C" {
 #include "nccl_tuner_abi.h"
+#include "tune/settings.h"
 #include "tune/tune.h"
 
 static bool poses_as_live; // to be measured as GPUs are
@@ -276,6 +278,44 @@ class TuneStalls : public InFolder
     size_t n_opened_ = 0;
     double us_[STP_TUNE_N_STAGES]{};
 };
+
+// A product that is fitted to a collective which a pause stretched would be a
+// multiple of what was asked for, and its iteration another one.
+TEST_F(TuneStalls, DoNotChangeTheProductOfIterations)
+{
+    const stp_setting setting{STP_MODE_FSDP, ncclFuncAllGather, 4 << 20, 2};
+    stp_arms arms{};
+    std::vector<double> us[2];
+    arms.n = 1; // AUTO
+    poses_as_live = true;
+    machine_ = "h200x2";
+    for (seed_ = 1; seed_ <= 200; seed_++)
+        for (const bool stalls : {false, true}) {
+            stp_setting_terms terms{};
+            stp_iterations out{};
+            stp_device device{};
+            stp_device_info info{};
+            stp_error err{};
+            stalls_ = stalls ? 0.2 : 0;
+            terms.type = STP_TYPE_BF16;
+            ASSERT_EQ(STP_OK, Open(this, 0, nullptr, &device, &err));
+            stp_device_get_info(&device, &info);
+            ASSERT_EQ(STP_OK, stp_setting_run(&device, &info, &setting, &terms,
+                                              &arms, &out, &err))
+                << err.text;
+            us[stalls].push_back(out.data.rows[0].work.compute_us);
+            stp_iterations_free(&out);
+            stp_device_close(&device);
+        }
+    std::sort(us[0].begin(), us[0].end());
+    std::sort(us[1].begin(), us[1].end());
+    printf("%.1f to %.1f us, with stalls %.1f to %.1f, of 90 percent %.1f to "
+           "%.1f\n",
+           us[0].front(), us[0].back(), us[1].front(), us[1].back(), us[1][10],
+           us[1][189]);
+    EXPECT_GT(us[1][10], 0.8 * us[0].front());
+    EXPECT_LT(us[1][189], 1.25 * us[0].back());
+}
 
 TEST_F(TuneStalls, LoseNoRuleOfARecordedMachine)
 {
