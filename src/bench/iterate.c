@@ -319,10 +319,8 @@ static double iterate_time_comm(struct loop *l)
     return summary.median;
 }
 
-/* Fits the product to the time of the collectives, which it returns.  Where
- * both may have been disturbed they are timed again, and fitted again if they
- * differ.
- */
+/* Fits the product to the time of the collectives, and returns that.  What may
+ * have been disturbed is timed again, and fitted again if it differs. */
 static double iterate_fit_compute(struct loop *l, double comm_us)
 {
     double us = 0, again = comm_us;
@@ -334,7 +332,8 @@ static double iterate_fit_compute(struct loop *l, double comm_us)
             break;
         STP_DEVICE_DO(l, begin_round, 0, l->plan->rounds, l->err);
         if (l->info.is_live) /* else they were of several rounds */
-            again = iterate_time_comm(l);
+            STP_THEN(l->status, stp_time_layer(&l->layer, STP_STREAM_COMM,
+                                               N_CALIBRATE, &again, l->err));
         STP_THEN(l->status, stp_time_layer(&l->layer, STP_STREAM_MAIN,
                                            N_CALIBRATE, &us, l->err));
         if (fabs(us / l->work.compute_us - 1) < same_fit &&
