@@ -174,7 +174,8 @@ const Planted kPlanted[] = {
      "keeps_memory,life=1"},
     {"planted_fails_later",
      "leaves the process alone",
-     "init on 4 ranks, with policy base.conf: tuner 'fails later': init "
+     "init on 2 nodes with CollNet, with policy base.conf: tuner 'fails "
+     "later': init "
      "returned 2 (ncclSystemError)",
      {"leaves the process alone"}},
     {"init_fails_v4",

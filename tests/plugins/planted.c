@@ -551,6 +551,7 @@ static void here_moves_thread(const struct here *h)
     cpu_set_t one;
     int i = 0;
 
+    CPU_ZERO(&one); /* of which the kernel's part is smaller */
     sched_getaffinity(0, sizeof(one), &one);
     while (CPU_COUNT(&one) > 1)
         CPU_CLR(i++, &one);
@@ -599,6 +600,7 @@ static void here_splits_words(const struct here *h)
     {                                                                          \
 #name, here_##name                                                     \
     }
+static struct place place;
 static const struct kind {
     const char *name;
     void (*fn)(const struct here *h);

@@ -55,7 +55,7 @@ const struct stp_contract_entry stp_contract_checks[STP_N_CONTRACT_CHECKS] = {
      .fn = stp_check_scenarios, .scenarios = stp_scenarios_death},
     {"leaves the process alone", "environment, signals, threads, exit",
      .fn = stp_check_process},
-    {"quiet", "no log line a call, and few warnings",
+    {"quiet", "prints nothing, no log line a call, few warnings",
      .fn = stp_check_quiet},
     // clang-format on
 };

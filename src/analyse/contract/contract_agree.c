@@ -196,6 +196,41 @@ static void scenario_run(struct stp_contract_run *run,
         scenario_live(&play, NULL);
 }
 
+/* Two ranks of each machine that is made up, one after the other: there the
+ * ranks of a tuner may differ that agree on others. */
+static void scenario_ask_pairs(struct stp_contract_run *run,
+                               const struct stp_scenario *scenario)
+{
+    struct play play = scenario_begin(run, scenario);
+    struct mock_nccl *nccl = stp_contract_open(run, NULL);
+    struct stp_decisions of[2];
+    struct mock_comm *ranks[2];
+    char second[96];
+
+    for (int i = 0; i < STP_N_SHAPES; i++) {
+        const struct mock_machine *machine = run->world->shapes[i];
+        const uint64_t comm_id = mock_new_comm_id();
+
+        for (int r = 0; r < 2; r++) {
+            if (scenario->before_init != NULL)
+                scenario->before_init(&play, r);
+            ranks[r] = stp_contract_comm(run, nccl, machine, comm_id);
+        }
+        for (int r = 0; r < 2; r++) {
+            if (scenario->before_init != NULL)
+                scenario->before_init(&play, r);
+            run->flips_reg_buff = r > 0 && scenario->vary != NULL;
+            stp_contract_ask_some(run, ranks[r], STP_N_LONE, &of[r]);
+        }
+        snprintf(second, sizeof(second), "in another of %.60s",
+                 mock_machine_get_info(machine)->name);
+        stp_contract_same(run, &of[0], "in one rank", &of[1], second);
+        stp_contract_destroy(run, ranks[0]);
+        stp_contract_destroy(run, ranks[1]);
+    }
+    stp_contract_unload(run, nccl);
+}
+
 void stp_check_scenarios(struct stp_contract_run *run)
 {
     const struct stp_scenario *s = run->entry->scenarios;
@@ -208,6 +243,8 @@ void stp_check_scenarios(struct stp_contract_run *run)
                              "without inits at once, which are not safe");
         else
             scenario_run(run, s);
+        if (s->asks_pairs)
+            scenario_ask_pairs(run, s);
         if (s->takes_seeds)
             stp_contract_set(
                 run->slot, STP_CONTRACT_OK, "%d ranks, %u random schedules",
@@ -217,7 +254,10 @@ void stp_check_scenarios(struct stp_contract_run *run)
 }
 
 const struct stp_scenario stp_scenarios_one_thread[] = {
-    {.title = "one thread", .asks_more = true, .takes_seeds = true},
+    {.title = "one thread",
+     .asks_more = true,
+     .asks_pairs = true,
+     .takes_seeds = true},
     {0},
 };
 
@@ -312,7 +352,8 @@ static void agree_vary_reg_buff(void *play, int rank, size_t step,
 const struct stp_scenario stp_scenarios_reg_buff[] = {
     {.title = "ranks with different regBuff",
      .vary = agree_vary_reg_buff,
-     .asks_more = true},
+     .asks_more = true,
+     .asks_pairs = true},
     {0},
 };
 
@@ -340,7 +381,9 @@ static void agree_set_variables_again(void *play, int rank, size_t step)
 }
 
 const struct stp_scenario stp_scenarios_environment[] = {
-    {.title = "one thread", .before_init = agree_set_variables},
+    {.title = "one thread",
+     .before_init = agree_set_variables,
+     .asks_pairs = true},
     {.title = "processes",
      .layout = MOCK_PROCESSES,
      .before_init = agree_set_variables,

@@ -197,18 +197,21 @@ struct mock_call stp_contract_question(uint64_t seed, size_t i, size_t turn)
         seed, i < STP_N_LONE ? i : STP_N_SIZED + (way - 1) * STP_N_LONE + i);
 }
 
-void stp_contract_ask(struct stp_contract_run *run, struct mock_comm *comm,
-                      struct stp_decisions *decisions)
+void stp_contract_ask_some(struct stp_contract_run *run, struct mock_comm *comm,
+                           size_t n, struct stp_decisions *decisions)
 {
     struct mock_outcome outcome;
 
     stp_contract_at(run, "%s", "");
-    for (size_t i = 0; i < STP_N_QUESTIONS; i++) {
+    decisions->n = n;
+    for (size_t i = 0; i < n; i++) {
         struct mock_call call = stp_contract_question(run->options->seed, i, 0);
         ncclResult_t rc;
 
+        call.reg_buff ^= run->flips_reg_buff;
         stp_contract_begin_call(run, &call);
         rc = mock_comm_collective(comm, &call, &outcome);
+        stp_contract_judge(run, comm, &call, rc, &outcome);
         decisions->of[i] =
             (struct stp_decision){.rc = rc,
                                   .algo = outcome.algo,
@@ -218,13 +221,19 @@ void stp_contract_ask(struct stp_contract_run *run, struct mock_comm *comm,
     }
 }
 
+void stp_contract_ask(struct stp_contract_run *run, struct mock_comm *comm,
+                      struct stp_decisions *decisions)
+{
+    stp_contract_ask_some(run, comm, STP_N_QUESTIONS, decisions);
+}
+
 void stp_contract_same(struct stp_contract_run *run,
                        const struct stp_decisions *a, const char *when,
                        const struct stp_decisions *b, const char *then)
 {
     char call_text[STP_CALL_TEXT], first[96], second[96];
 
-    for (size_t i = 0; i < STP_N_QUESTIONS; i++) {
+    for (size_t i = 0; i < a->n; i++) {
         struct mock_call call = stp_contract_question(run->options->seed, i, 0);
 
         if (memcmp(&a->of[i], &b->of[i], sizeof(a->of[i])) == 0)

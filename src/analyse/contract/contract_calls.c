@@ -44,7 +44,8 @@ struct stp_asked {
     ncclResult_t rc;
     const char *why;              /* if it failed */
     struct mock_comm *comm_alone; /* NCCL without the tuner, or with the one
-                                     below it */
+                                     below it; NULL: failures are compared
+                                     elsewhere */
     bool is_over;                 /* there is one */
     bool sees_table;              /* the tuner does */
     const char *where;
@@ -63,19 +64,42 @@ struct stp_asked {
 
 static void calls_judge_nothing(const struct stp_asked *asked);
 
-/* Makes the call, and shows it to all judges that have found no fault yet. */
+/* Shows an outcome to all judges that have found no fault yet; with 'slot' NULL
+ * each of them has one of its own. */
+static void calls_judge(struct stp_contract_run *run, struct stp_asked *asked,
+                        struct stp_contract_slot *slot)
+{
+    asked->why = asked->rc != ncclSuccess ? mock_last_error() : "";
+    for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++) {
+        asked->slot = slot != NULL ? slot : &run->judged[i];
+        if (stp_contract_checks[i].judge != NULL &&
+            asked->slot->verdict == STP_CONTRACT_OK)
+            stp_contract_checks[i].judge(asked);
+    }
+}
+
+void stp_contract_judge(struct stp_contract_run *run,
+                        const struct mock_comm *comm,
+                        const struct mock_call *call, ncclResult_t rc,
+                        const struct mock_outcome *outcome)
+{
+    struct stp_asked asked = {.call = *call,
+                              .outcome = *outcome,
+                              .rc = rc,
+                              .is_over = run->options->over != NULL,
+                              .sees_table = mock_comm_tuner_version(comm) > 2,
+                              .where = ""};
+
+    calls_judge(run, &asked, NULL);
+}
+
+/* Makes the call, and judges it. */
 static void calls_make(struct stp_contract_run *run, struct mock_comm *comm,
                        const struct calls *calls, struct stp_asked *asked)
 {
     stp_contract_begin_call(run, &asked->call);
     asked->rc = mock_comm_collective(comm, &asked->call, &asked->outcome);
-    asked->why = asked->rc != ncclSuccess ? mock_last_error() : "";
-    for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++) {
-        asked->slot = calls->slot != NULL ? calls->slot : &run->judged[i];
-        if (stp_contract_checks[i].judge != NULL &&
-            asked->slot->verdict == STP_CONTRACT_OK)
-            stp_contract_checks[i].judge(asked);
-    }
+    calls_judge(run, asked, calls->slot);
     asked->slot = calls->slot;
     if (calls->decides_nothing)
         calls_judge_nothing(asked);
@@ -140,7 +164,7 @@ void stp_judge_success(const struct stp_asked *asked)
 {
     struct mock_outcome alone;
 
-    if (asked->rc != ncclSuccess &&
+    if (asked->rc != ncclSuccess && asked->comm_alone != NULL &&
         mock_comm_collective(asked->comm_alone, &asked->call, &alone) ==
             ncclSuccess)
         CALLS_FAIL(asked, "%s", asked->why);
@@ -268,8 +292,14 @@ static void calls_ask_everywhere(struct stp_contract_run *run,
     }
 }
 
+/* In a library that stays loaded, and in which a communicator has ended. */
 void stp_check_calls(struct stp_contract_run *run)
 {
+    const struct mock_machine *machine = run->world->shapes[STP_SHAPE_2];
+    struct mock_nccl *nccl = stp_contract_open(run, NULL);
+
+    stp_contract_comm(run, nccl, machine, 0);
+    stp_contract_destroy(run, stp_contract_comm(run, nccl, machine, 0));
     calls_ask_everywhere(run, (struct calls){0});
     stp_contract_set(run->slot, STP_CONTRACT_OK, "%d sizes", STP_N_PROBES);
 }

@@ -247,8 +247,8 @@ struct suite {
 enum {
     PROBE = STP_N_CONTRACT_CHECKS,
     CALLS,
-    JUDGED, /* and on: those of the checks that have judges */
-    N_SLOTS = JUDGED + STP_N_CONTRACT_CHECKS,
+    JUDGED, /* and on: by number of the job, what each check's judge says */
+    N_SLOTS = JUDGED + JUDGED * STP_N_CONTRACT_CHECKS,
 };
 
 const char *stp_contract_verdict_name(enum stp_contract_verdict verdict)
@@ -272,12 +272,18 @@ size_t stp_contract_count(const struct stp_contract *contract,
 
 /* ---- running ---- */
 
+static struct stp_contract_slot *suite_get_judged(const struct suite *s,
+                                                  int number)
+{
+    return &s->slots[JUDGED + number * STP_N_CONTRACT_CHECKS];
+}
+
 static struct job suite_get_job(const struct suite *s, int number,
                                 stp_contract_fn *fn)
 {
     struct job job = {.fn = fn, .run = s->common};
 
-    job.run.judged = &s->slots[JUDGED];
+    job.run.judged = suite_get_judged(s, number);
     job.run.entry = &stp_contract_checks[number % STP_N_CONTRACT_CHECKS];
     job.run.number = number;
     job.run.slot = &s->slots[number];
@@ -433,15 +439,24 @@ static enum stp_status suite_run_all(struct suite *s, struct stp_error *err)
     s->jobs[0] = suite_get_job(s, CALLS, stp_check_calls);
     STP_THEN(status, suite_run_stage(s, STP_STAGE_MOST, has_judged, err));
     for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++) {
-        const struct stp_contract_slot *judged = &s->slots[JUDGED + i];
+        const struct stp_contract_slot *judged = &suite_get_judged(s, CALLS)[i];
+        const char *in = NULL;
 
+        for (int k = 0; k < STP_N_CONTRACT_CHECKS; k++)
+            if (judged->verdict == STP_CONTRACT_OK &&
+                suite_get_judged(s, k)[i].verdict != STP_CONTRACT_OK) {
+                judged = &suite_get_judged(s, k)[i];
+                in = stp_contract_checks[k].name;
+            }
         if (judged->verdict == STP_CONTRACT_OK) /* until the calls ended */
             judged = &s->slots[CALLS];
         if (suite_leaves_out(s, i) &&
             stp_contract_checks[i].stage != STP_STAGE_BASIC)
             stp_contract_set(&s->slots[i], STP_CONTRACT_SKIP, "not asked for");
         else if (stp_contract_checks[i].judge != NULL)
-            stp_contract_set(&s->slots[i], judged->verdict, "%s", judged->text);
+            stp_contract_set(&s->slots[i], judged->verdict,
+                             in != NULL ? "%s, in '%s'" : "%s", judged->text,
+                             in);
     }
     return status;
 }

@@ -104,9 +104,10 @@ struct stp_contract_run {
     int number;      /* of the check */
     struct stp_contract_slot *slot;
     struct stp_contract_slot *judged; /* by number of the check, what judges
-                                         say */
+                                         say of the calls of this process */
 
-    const char *about; /* goes with the machine's name; NULL: nothing */
+    const char *about;   /* goes with the machine's name; NULL: nothing */
+    bool flips_reg_buff; /* of the questions */
     struct mock_comm *comms[STP_MAX_OPEN]; /* open, and closed at the end */
     struct mock_nccl *nccls[STP_MAX_OPEN];
 };
@@ -191,11 +192,15 @@ struct mock_call stp_contract_call(uint64_t seed, size_t i);
 enum { STP_N_QUESTIONS = 2 * STP_N_LONE };
 struct mock_call stp_contract_question(uint64_t seed, size_t i, size_t turn);
 
-/* The decisions of one rank on all questions. */
+/* The decisions of one rank on the first 'n' questions. */
 struct stp_decisions {
+    size_t n;
     struct stp_decision of[STP_N_QUESTIONS];
 };
 
+/* Asks the first 'n' questions, or all. All judges look at the answers. */
+void stp_contract_ask_some(struct stp_contract_run *run, struct mock_comm *comm,
+                           size_t n, struct stp_decisions *decisions);
 void stp_contract_ask(struct stp_contract_run *run, struct mock_comm *comm,
                       struct stp_decisions *decisions);
 
@@ -231,6 +236,12 @@ typedef void stp_judge_fn(const struct stp_asked *asked);
 stp_judge_fn stp_judge_success, stp_judge_inside, stp_judge_negative,
     stp_judge_revived, stp_judge_channels, stp_judge_unmatched;
 
+/* Shows the outcome of a call to all judges. */
+void stp_contract_judge(struct stp_contract_run *run,
+                        const struct mock_comm *comm,
+                        const struct mock_call *call, ncclResult_t rc,
+                        const struct mock_outcome *outcome);
+
 /* contract_agree.c: the communicators of entry->scenarios, each in a schedule
  * of each kind that mock_ranks_play() has */
 stp_contract_fn stp_check_scenarios, stp_check_agree_children;
@@ -247,6 +258,8 @@ struct stp_scenario {
     bool in_processes_too; /* likewise with a process for each rank */
     bool takes_seeds;      /* as many as the options say */
     bool asks_more;        /* on a machine of four ranks, all sizes and ways */
+    bool asks_pairs; /* two ranks of each machine that is made up: what a rank
+                        learns of its peers does not matter */
     void (*before_init)(void *play, int rank);
     void (*before_step)(void *play, int rank, size_t step);
     void (*vary)(void *play, int rank, size_t step, struct mock_call *call);
