@@ -6,7 +6,7 @@
 #include "device/module.h"
 #include "report/results/diagnosis.h"
 
-enum { STP_MAX_LIBRARIES = 16, STP_MAX_SETTINGS = 256 };
+enum { STP_MAX_LIBRARIES = 16, STP_MAX_NAMED_SETTINGS = 256 };
 
 /* Something that an nccl.conf set. */
 struct stp_conf_setting {
@@ -20,7 +20,7 @@ struct stp_doctor {
     const char *program; /* to look at; NULL: none */
     bool stages;         /* a stage policy is there */
     const char *measurements; /* the file; NULL: that of `steptune tune` */
-    struct stp_conf_setting settings[STP_MAX_SETTINGS];
+    struct stp_conf_setting settings[STP_MAX_NAMED_SETTINGS];
     size_t n_settings;
     int versions[STP_MAX_LIBRARIES]; /* of the libnccls found, 22809 */
     size_t n_versions;

@@ -316,7 +316,7 @@ static void log_take_variables(struct stp_doctor *d,
                                                                 : v + 1;
     }
     while ((f = stp_log_next(log, STP_LOG_VARIABLE, STP_LOG_ANY, f)) != NULL &&
-           d->n_settings < STP_MAX_SETTINGS) {
+           d->n_settings < STP_MAX_NAMED_SETTINGS) {
         struct stp_conf_setting *s = &d->settings[d->n_settings];
         char value[256], plugin[96];
 

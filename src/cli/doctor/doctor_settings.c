@@ -49,7 +49,7 @@ static bool settings_read_conf(struct stp_doctor *d, const char *path)
                          "write NAME=VALUE, without blanks or quotation marks",
                          "%s:%u begins with no name and '='", path, number);
         if (line[0] == '#' || value == NULL ||
-            d->n_settings == STP_MAX_SETTINGS)
+            d->n_settings == STP_MAX_NAMED_SETTINGS)
             continue;
         *value++ = '\0';
         if (strchr(value, '\r') != NULL) {
