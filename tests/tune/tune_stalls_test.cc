@@ -283,13 +283,14 @@ class TuneStalls : public InFolder
 // multiple of what was asked for, and its iteration another one.
 TEST_F(TuneStalls, DoNotChangeTheProductOfIterations)
 {
+    STP_SLOW();
     const stp_setting setting{STP_MODE_FSDP, ncclFuncAllGather, 4 << 20, 2};
     stp_arms arms{};
     std::vector<double> us[2];
     arms.n = 1; // AUTO
     poses_as_live = true;
     machine_ = "h200x2";
-    for (seed_ = 1; seed_ <= 200; seed_++)
+    for (seed_ = 1; seed_ <= 40; seed_++)
         for (const bool stalls : {false, true}) {
             stp_setting_terms terms{};
             stp_iterations out{};
@@ -311,10 +312,10 @@ TEST_F(TuneStalls, DoNotChangeTheProductOfIterations)
     std::sort(us[1].begin(), us[1].end());
     printf("%.1f to %.1f us, with stalls %.1f to %.1f, of 90 percent %.1f to "
            "%.1f\n",
-           us[0].front(), us[0].back(), us[1].front(), us[1].back(), us[1][10],
-           us[1][189]);
-    EXPECT_GT(us[1][10], 0.8 * us[0].front());
-    EXPECT_LT(us[1][189], 1.25 * us[0].back());
+           us[0].front(), us[0].back(), us[1].front(), us[1].back(), us[1][2],
+           us[1][38]);
+    EXPECT_GT(us[1][2], 0.8 * us[0].front());
+    EXPECT_LT(us[1][38], 1.25 * us[0].back());
 }
 
 TEST_F(TuneStalls, LoseNoRuleOfARecordedMachine)
