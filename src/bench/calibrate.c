@@ -58,12 +58,10 @@ static void calibrate_note_layer(struct timing *t)
 {
     const struct stp_layer *layer = t->layer;
 
-    if (t->stream == STP_STREAM_MAIN) {
+    if (t->stream == STP_STREAM_MAIN)
         STP_THEN(t->status, stp_workload_note_compute(t->device, layer->work,
                                                       t->stream, t->err));
-        return;
-    }
-    for (size_t c = 0; c < layer->n_colls; c++)
+    for (size_t c = 0; c < layer->n_colls && t->stream != STP_STREAM_MAIN; c++)
         STP_DEVICE_NOTE(t, COLLECTIVE, t->stream,
                         .collective = layer->colls[c]);
 }

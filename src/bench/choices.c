@@ -53,8 +53,7 @@ enum stp_status stp_choices_record(const struct stp_device *device,
                                    struct stp_error *err)
 {
     enum stp_status status = stp_device_select_arm(device, &own_choice, err);
-    size_t total = 0;
-    size_t done = 0;
+    size_t total = 0, done = 0;
 
     for (size_t p = 0; p < n_parts; p++)
         total += parts[p].sizes.n;

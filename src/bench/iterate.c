@@ -62,8 +62,8 @@ struct loop {
     size_t n_turns;                     /* that are yet to be reported */
     struct lane lanes[2 * STP_MAX_ARMS];
     size_t n_lanes;
-    bool captures;              /* each arm has two */
-    struct stp_device_run *own; /* of each of them, under AUTO */
+    bool captures;               /* each arm has two */
+    struct stp_device_run own[]; /* of 'colls', under AUTO */
 };
 
 /* ---- one turn ---- */
@@ -96,26 +96,19 @@ static void iterate_time_iterations(struct loop *l, struct stp_measurement *row)
 {
     const struct stp_device *d = l->device;
     struct stp_iterations *out = l->out;
-    size_t n = (size_t)l->iters * l->n_launches;
-    double *sorted = malloc(n * sizeof(*sorted));
-    double *sample;
+    const size_t n = (size_t)l->iters * l->n_launches;
+    double *all =
+        realloc(out->sample_us, (out->n_samples + 2 * n) * sizeof(*all));
+    double *sample, *sorted; /* behind the samples */
 
     iterate_note_iterations(l, l->iters);
-    if (out->n_samples + n > out->capacity) {
-        size_t capacity = 2 * out->capacity + n;
-        double *more = realloc(out->sample_us, capacity * sizeof(*more));
-
-        if (more != NULL) {
-            out->sample_us = more;
-            out->capacity = capacity;
-        }
-    }
-    if (sorted == NULL || out->n_samples + n > out->capacity) {
-        free(sorted);
+    if (all == NULL) {
         l->status = stp_nomem(l->err);
         return;
     }
-    sample = &out->sample_us[out->n_samples];
+    out->sample_us = all;
+    sample = &all[out->n_samples];
+    sorted = sample + n;
     for (unsigned i = 0; i < l->n_launches; i++) {
         if (i == 0)
             STP_DEVICE_DO(l, synchronise, l->err);
@@ -125,23 +118,15 @@ static void iterate_time_iterations(struct loop *l, struct stp_measurement *row)
             *sample++ = stp_device_elapsed_us(d, k, k + 1);
     }
     if (l->status == STP_OK) {
-        memcpy(sorted, &out->sample_us[out->n_samples], n * sizeof(*sorted));
+        memcpy(sorted, sorted - n, n * sizeof(*sorted));
         stp_summarise(sorted, n, &row->us);
         row->iters = (unsigned)n;
         iterate_worsen(l, row);
         out->n_samples += n;
     }
-    free(sorted);
 }
 
 /* ---- one arm in one round ---- */
-
-static bool iterate_is_same_run(const struct stp_device_run *a,
-                                const struct stp_device_run *b)
-{
-    return a->algo == b->algo && a->proto == b->proto &&
-           a->n_channels == b->n_channels && strcmp(a->kernel, b->kernel) == 0;
-}
 
 /* Finds how the arm runs: a plugin is asked every time, as it may change its
  * mind, and any other arm once. */
@@ -153,7 +138,8 @@ static void iterate_probe(struct loop *l, struct lane *lane, unsigned round)
         return;
     lane->ruled_out = true;
     for (size_t i = 0; i < l->n_colls; i++) {
-        struct stp_device_run ran;
+        struct stp_device_run ran, *own = &l->own[i];
+        bool is_same;
 
         STP_DEVICE_DO(l, probe, &l->colls[i], &ran, NULL, l->err);
         if (l->status != STP_OK)
@@ -165,10 +151,13 @@ static void iterate_probe(struct loop *l, struct lane *lane, unsigned round)
         if (stp_arm_ran(lane->arm, ran.algo, ran.proto))
             lane->ruled_out = false;
         if (lane->arm->kind == STP_ARM_AUTO)
-            l->own[i] = ran;
-        if (i == 0 || (!is_otherwise && !iterate_is_same_run(&ran, &l->own[i])))
+            *own = ran;
+        is_same = ran.algo == own->algo && ran.proto == own->proto &&
+                  ran.n_channels == own->n_channels &&
+                  strcmp(ran.kernel, own->kernel) == 0;
+        if (i == 0 || (!is_otherwise && !is_same))
             lane->ran = ran;
-        is_otherwise |= !iterate_is_same_run(&ran, &l->own[i]);
+        is_otherwise |= !is_same;
     }
 }
 
@@ -256,11 +245,10 @@ static void iterate_measure_round(struct loop *l, unsigned round, unsigned at)
 {
     const struct stp_iterate_plan *plan = l->plan;
     const bool is_planned = l->n_turns > 0;
-    size_t n = l->n_lanes;
-    size_t first = plan->rotate ? at * n / plan->rounds : 0;
+    const size_t n = l->n_lanes;
+    const size_t first = plan->rotate ? at * n / plan->rounds : 0;
     struct stp_dataset *data = &l->out->data;
-    size_t n_rows = data->n_rows;
-    size_t n_samples = l->out->n_samples;
+    const size_t n_rows = data->n_rows, n_samples = l->out->n_samples;
 
     STP_DEVICE_DO(l, begin_round, at, plan->rounds, l->err);
     STP_THEN(l->status,
@@ -396,25 +384,24 @@ static size_t iterate_list_products(const struct stp_device *device,
                                     int mode, uint64_t n_bytes,
                                     struct product products[MAX_PRODUCTS])
 {
-    if (plan->gemm == NULL && plan->known) {
+    size_t n = 0;
+
+    if (plan->gemm != NULL) {
+        products[n++] = (struct product){.gemm = *plan->gemm};
+    } else if (plan->known) {
         /* those with which the device knows the collective */
         struct stp_device_overlap known[MAX_PRODUCTS];
         const size_t n_known = stp_device_overlaps(
             device, iterate_coll(plan, mode), known, MAX_PRODUCTS);
-        size_t n = 0;
 
         for (size_t i = 0; i < n_known && i < MAX_PRODUCTS; i++)
             if (known[i].mode == mode && known[i].n_bytes == n_bytes)
                 products[n++] = (struct product){.gemm = known[i].gemm};
-        return n;
+    } else {
+        for (size_t i = 0; i < plan->n_ratios; i++)
+            products[n++] = (struct product){.ratio = plan->ratios[i]};
     }
-    if (plan->gemm != NULL) {
-        products[0] = (struct product){.gemm = *plan->gemm};
-        return 1;
-    }
-    for (size_t i = 0; i < plan->n_ratios; i++)
-        products[i] = (struct product){.ratio = plan->ratios[i]};
-    return plan->n_ratios;
+    return n;
 }
 
 /* Measures the setting that l->what, l->work and l->colls describe. */
@@ -523,25 +510,20 @@ enum stp_status stp_iterate_run(const struct stp_device *device,
                                 struct stp_iterations *out,
                                 struct stp_error *err)
 {
-    struct loop *l = calloc(1, sizeof(*l));
     const size_t n_kinds = plan->step != NULL ? plan->step->n_kinds : 0;
+    struct loop *l = calloc(1, sizeof(*l) + (n_kinds + STP_MAX_LAYER_COLLS) *
+                                                sizeof(l->own[0]));
     enum stp_status status;
-    struct stp_device_run *own =
-        calloc(n_kinds + STP_MAX_LAYER_COLLS, sizeof(*own));
 
-    if (l == NULL || own == NULL) {
-        free(l);
-        free(own);
+    if (l == NULL)
         return stp_nomem(err);
-    }
     *l = (struct loop){.device = device,
                        .plan = plan,
                        .progress = progress,
                        .user = user,
                        .out = out,
                        .err = err,
-                       .n_launches = plan->graph > 0 ? plan->graph : 1,
-                       .own = own};
+                       .n_launches = plan->graph > 0 ? plan->graph : 1};
     stp_device_get_info(device, &l->info);
     l->captures = plan->captures && l->info.captures;
     l->n_lanes = plan->arms->n * (l->captures ? 2 : 1);
@@ -558,7 +540,6 @@ enum stp_status stp_iterate_run(const struct stp_device *device,
         iterate_measure_all(l);
     }
     status = l->status;
-    free(own);
     free(l);
     return status;
 }

@@ -61,7 +61,6 @@ struct stp_iterations {
     struct stp_dataset data; /* a row an arm and round, by settings */
     double *sample_us; /* of all rows, one after the other, as they came */
     size_t n_samples;
-    size_t capacity;
 };
 
 /*

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/room.h"
+#include "core/text.h"
 
 enum stp_status stp_dataset_add(struct stp_dataset *data,
                                 const struct stp_measurement *row)
@@ -44,11 +45,7 @@ const char *stp_bits_name(int bits)
 
 int stp_bits_from_name(const char *word, size_t len)
 {
-    for (int i = 0; i <= STP_BITS_OTHER; i++)
-        if (strlen(bits_names[i]) == len &&
-            memcmp(bits_names[i], word, len) == 0)
-            return i;
-    return -1;
+    return stp_find_word(bits_names, STP_BITS_OTHER + 1, word, len);
 }
 
 int stp_source_of_all(const struct stp_source_count *count)

@@ -9,8 +9,7 @@ enum {
     /* Where it is not: runs without events, of which one may be disturbed. */
     N_PLAIN_RUNS = 3,
     MAX_LANES = 2 * STP_MAX_ARMS,
-    /* A turn has several, if in no more than this time: five rounds tell p95.
-     */
+    /* A turn has several, if they take no longer: five rounds tell p95. */
     N_SEVERAL = 4,
     SEVERAL_US = 400 * 1000,
     MAX_SEEDS = 32, /* enough for 8 ranks: of more ranks some of an order */
@@ -28,14 +27,22 @@ struct lane {
     enum stp_bits bits;
 };
 
+/* One size of a collective, and its rounds so far. */
+struct cell {
+    struct stp_collective what;
+    struct lane lanes[MAX_LANES];
+    size_t n_lanes;
+    struct stp_rounds rounds;
+    struct stp_dataset data;
+    bool is_complete;
+};
+
 /* The state of one sweep. */
 struct sweep {
     const struct stp_device *device;
     const struct stp_sweep_plan *plan;
     struct stp_device_info info;
-    struct lane lanes[MAX_LANES];
-    size_t n_lanes;
-    struct stp_rounds rounds; /* of a size */
+    struct cell *cell; /* that is being measured */
     unsigned n_launches;
     double *sample_us; /* plan->iters of every launch */
     /* of AUTO at this size, out of place if it is measured there: of checked
@@ -92,39 +99,33 @@ static struct span sweep_run(struct sweep *s, const struct stp_collective *what,
     return (struct span){sum.host_us / n_all, sum.gpu_us / n_all};
 }
 
-/* Times long collectives: one run, an event behind each. */
-static void sweep_time_long(struct sweep *s, const struct stp_collective *what,
-                            unsigned n, struct stp_summary *us_ret)
-{
-    struct span span = sweep_run(s, what, n, 1);
-
-    stp_summarise(s->sample_us, (size_t)n * s->n_launches, us_ret);
-    us_ret->mean = span.host_us;
-}
-
-/* Times short collectives: the cost of events, the difference of the medians
- * with and without them, is taken off single ones' times, not samples. */
-static void sweep_time_short(struct sweep *s, const struct stp_collective *what,
-                             unsigned n, struct stp_summary *us_ret)
+/* Times collectives, an event behind each.  Of short ones the cost of events,
+ * the difference of the medians with and without them, is taken off single
+ * ones' times, not samples. */
+static void sweep_time(struct sweep *s, const struct stp_collective *what,
+                       unsigned n, bool is_short, struct stp_summary *us_ret)
 {
     double gpu_us[N_PLAIN_RUNS];
     double host_us = 0, cost;
     struct stp_summary plain;
+    struct span span;
 
-    for (int i = 0; i < N_PLAIN_RUNS; i++) {
-        struct span span = sweep_run(s, what, n, n);
-
+    for (int i = 0; i < N_PLAIN_RUNS && is_short; i++) {
+        span = sweep_run(s, what, n, n);
         gpu_us[i] = span.gpu_us;
         host_us += span.host_us / N_PLAIN_RUNS;
     }
-    sweep_time_long(s, what, n, us_ret);
+    span = sweep_run(s, what, n, 1);
+    stp_summarise(s->sample_us, (size_t)n * s->n_launches, us_ret);
+    us_ret->mean = is_short ? host_us : span.host_us;
+    if (!is_short)
+        return;
     stp_summarise(gpu_us, N_PLAIN_RUNS, &plain);
     cost = us_ret->median - plain.median;
     us_ret->median -= cost;
     us_ret->p95 -= cost;
     us_ret->p99 -= cost;
     us_ret->min = us_ret->min > cost ? us_ret->min - cost : plain.median;
-    us_ret->mean = host_us;
 }
 
 /* ---- an arm ---- */
@@ -140,7 +141,7 @@ static void sweep_check_once(struct sweep *s, const struct stp_collective *what,
     STP_DEVICE_DO(s, check, what, s->plan->seed + seed, rounds, &found, s->err);
     if ((int64_t)found.n_wrong > lane->n_wrong)
         lane->n_wrong = (int64_t)found.n_wrong; /* the most of any */
-    if (auto_bits != NULL && lane == s->lanes)
+    if (auto_bits != NULL && lane == s->cell->lanes)
         *auto_bits = found.bits;
     if (auto_bits != NULL && *auto_bits != found.bits)
         lane->bits = STP_BITS_OTHER;
@@ -161,19 +162,20 @@ static void sweep_check_arm(struct sweep *s, const struct stp_collective *what,
     lane->bits = lane->ran.bits; /* recorded */
     if (!s->info.has_data || s->plan->check == 0)
         return;
-    lane->bits = compares || !reduces || lane == s->lanes ? STP_BITS_SAME
-                                                          : STP_BITS_UNKNOWN;
+    lane->bits = compares || !reduces || lane == s->cell->lanes
+                     ? STP_BITS_SAME
+                     : STP_BITS_UNKNOWN;
     for (unsigned i = 0; i < s->plan->check; i++)
         sweep_check_once(s, what, i, false, i > 0 ? NULL : &s->checked_bits,
                          lane);
     sum.op = STP_OP_SUM;
     for (int t = 0; t < MAX_TYPES && compares; t++) {
         sum.type = types[t];
-        if (stp_type_is_integer(sum.type) || (t > 0 && sum.type == what->type))
+        if (stp_type_is_integer(sum.type) ||
+            (t > 0 && sum.type == what->type) ||
+            stp_collective_check(&sum, s->info.n_ranks, UINT64_MAX, NULL) !=
+                STP_OK) /* no whole number of elements */
             continue;
-        if (stp_collective_check(&sum, s->info.n_ranks, UINT64_MAX, NULL) !=
-            STP_OK)
-            continue; /* no whole number of elements */
         for (unsigned i = 0; i < n_seeds && i < MAX_SEEDS &&
                              lane->bits == STP_BITS_SAME && s->status == STP_OK;
              i++)
@@ -204,9 +206,10 @@ static void sweep_probe_arm(struct sweep *s, const struct stp_collective *what,
         lane->us = run.us;
 }
 
-static void sweep_measure_lane(struct sweep *s, struct stp_collective *what,
-                               struct lane *lane, unsigned round)
+static void sweep_measure_lane(struct sweep *s, struct lane *lane,
+                               unsigned round)
 {
+    struct stp_collective *what = &s->cell->what;
     const double turn_us = s->plan->turn_us;
     unsigned warmup = s->plan->warmup, n = s->plan->iters;
     struct stp_measurement row = {.coll = what->coll,
@@ -251,10 +254,7 @@ static void sweep_measure_lane(struct sweep *s, struct stp_collective *what,
         STP_DEVICE_DO(s, synchronise, s->err);
     }
     row.iters = n * s->n_launches;
-    if (is_short)
-        sweep_time_short(s, what, n, &row.us);
-    else
-        sweep_time_long(s, what, n, &row.us);
+    sweep_time(s, what, n, is_short, &row.us);
     if (s->status != STP_OK)
         return;
     lane->us = row.us.median;
@@ -266,53 +266,74 @@ static void sweep_measure_lane(struct sweep *s, struct stp_collective *what,
     row.single_pass = lane->ran.single_pass;
     row.n_wrong = lane->n_wrong;
     row.bits = lane->bits;
-    if (stp_dataset_add(s->data, &row) != STP_OK)
+    if (stp_dataset_add(&s->cell->data, &row) != STP_OK)
         s->status = stp_nomem(s->err);
 }
 
 /* ---- all of them ---- */
 
-static void sweep_measure_size(struct sweep *s, int coll, uint64_t n_bytes)
+static void sweep_begin_cell(struct sweep *s, size_t c, size_t size)
 {
-    struct stp_collective what = {.coll = coll,
-                                  .n_bytes = n_bytes,
-                                  .type = s->plan->type,
-                                  .op = s->plan->op,
-                                  .root = s->plan->root};
-    const struct stp_arms *arms = s->plan->arms;
-    const unsigned rounds = s->plan->rounds;
-    size_t n_rows = s->data->n_rows;
-    unsigned round, at;
+    const struct stp_sweep_plan *plan = s->plan;
+    struct cell *cell = s->cell;
 
-    s->n_lanes = 0;
-    for (size_t a = 0; a < arms->n; a++) {
-        const unsigned places = arms->arm[a].kind == STP_ARM_AUTO
-                                    ? s->plan->auto_places
-                                    : s->plan->arm_places;
+    cell->what = (struct stp_collective){.coll = plan->colls[c],
+                                         .n_bytes = plan->sizes[c].size[size],
+                                         .type = plan->type,
+                                         .op = plan->op,
+                                         .root = plan->root};
+    cell->n_lanes = 0;
+    for (size_t a = 0; a < plan->arms->n; a++) {
+        const struct stp_arm *arm = &plan->arms->arm[a];
+        const unsigned places =
+            arm->kind == STP_ARM_AUTO ? plan->auto_places : plan->arm_places;
 
         for (unsigned in = 0; in < 2; in++)
             if (places & (in ? STP_IN_PLACE : STP_OUT_OF_PLACE))
-                s->lanes[s->n_lanes++] = (struct lane){
-                    .arm = &arms->arm[a], .in_place = in, .n_wrong = -1};
+                cell->lanes[cell->n_lanes++] =
+                    (struct lane){.arm = arm, .in_place = in, .n_wrong = -1};
     }
-    stp_rounds_begin(rounds, &s->plan->terms, &s->info, s->data, &s->rounds);
-    while (s->status == STP_OK && stp_rounds_next(&s->rounds, &round, &at)) {
-        size_t first = s->plan->rotate ? at * s->n_lanes / rounds : 0;
+    cell->is_complete = false;
+    stp_rounds_begin(plan->rounds, &plan->terms, &s->info, &cell->data,
+                     &cell->rounds);
+}
+
+/* Runs the next round of a cell, or all that are left, and moves its rows to
+ * the others once it is complete: half a size compares nothing. */
+static void sweep_measure_cell(struct sweep *s, bool all)
+{
+    const unsigned rounds = s->plan->rounds;
+    struct cell *cell = s->cell;
+    const size_t n_rows = s->data->n_rows;
+    unsigned round, at;
+
+    while (s->status == STP_OK && stp_rounds_next(&cell->rounds, &round, &at)) {
+        size_t first = s->plan->rotate ? at * cell->n_lanes / rounds : 0;
 
         STP_DEVICE_DO(s, begin_round, at, rounds, s->err);
-        for (size_t i = 0; i < s->n_lanes && s->status == STP_OK; i++) {
-            struct lane *lane = &s->lanes[(first + i) % s->n_lanes];
+        for (size_t i = 0; i < cell->n_lanes && s->status == STP_OK; i++) {
+            struct lane *lane = &cell->lanes[(first + i) % cell->n_lanes];
 
             if (!lane->ruled_out &&
-                stp_rounds_has(&s->rounds, lane->arm, lane->in_place,
+                stp_rounds_has(&cell->rounds, lane->arm, lane->in_place,
                                s->plan->graph > 0))
-                sweep_measure_lane(s, &what, lane, round);
+                sweep_measure_lane(s, lane, round);
         }
+        if (!all)
+            return;
     }
-    if (s->status == STP_OK)
-        stp_rounds_end(&s->rounds, NULL, NULL);
-    else
-        s->data->n_rows = n_rows; /* half a size compares nothing */
+    if (s->status != STP_OK)
+        return;
+    stp_rounds_end(&cell->rounds, NULL, NULL);
+    for (size_t i = 0; i < cell->data.n_rows && s->status == STP_OK; i++)
+        if (stp_dataset_add(s->data, &cell->data.rows[i]) != STP_OK) {
+            s->data->n_rows = n_rows;
+            s->status = stp_nomem(s->err);
+        }
+    s->data->n_again += cell->data.n_again;
+    s->data->n_disturbed += cell->data.n_disturbed;
+    stp_dataset_free(&cell->data);
+    cell->is_complete = s->status == STP_OK;
 }
 
 /* Runs collectives for a third of a second or up to a number that is the same
@@ -320,7 +341,6 @@ static void sweep_measure_size(struct sweep *s, int coll, uint64_t n_bytes)
 static void sweep_wake_device(struct sweep *s)
 {
     enum { WAKE_BYTES = 16 << 20, FEW = 2000, MANY = 20000, AT_ONCE = 100 };
-    static const struct stp_arm own = {.kind = STP_ARM_AUTO};
     static const double enough_us = 3e5;
     struct stp_collective what = {.coll = s->plan->colls[0],
                                   .type = s->plan->type,
@@ -331,7 +351,7 @@ static void sweep_wake_device(struct sweep *s)
     unsigned n;
 
     STP_DEVICE_DO(s, begin_round, 0, 1, s->err);
-    STP_DEVICE_DO(s, select_arm, &own, s->err);
+    STP_DEVICE_DO(s, select_arm, &s->plan->arms->arm[0], s->err);
     for (size_t i = 0; i < sizes->n && sizes->size[i] <= WAKE_BYTES; i++)
         what.n_bytes = sizes->size[i];
     n = what.n_bytes > WAKE_BYTES / 16 ? FEW : MANY;
@@ -358,41 +378,51 @@ enum stp_status stp_sweep_run(const struct stp_device *device,
                               stp_sweep_progress progress, void *user,
                               struct stp_dataset *data, struct stp_error *err)
 {
-    struct sweep *s = calloc(1, sizeof(*s));
-    size_t total = 0, done = 0;
-    enum stp_status status;
+    const unsigned n_passes = plan->spread ? plan->rounds : 1;
+    struct sweep s = {.device = device,
+                      .plan = plan,
+                      .n_launches = plan->graph > 0 ? plan->graph : 1,
+                      .data = data,
+                      .err = err};
+    size_t n_sizes = 0, n_cells, n_complete = 0, n_done = 0;
+    struct cell *cells;
 
-    if (s == NULL)
-        return stp_nomem(err);
-    *s = (struct sweep){.device = device,
-                        .plan = plan,
-                        .n_launches = plan->graph > 0 ? plan->graph : 1,
-                        .data = data,
-                        .err = err};
-    s->sample_us =
-        calloc((size_t)plan->iters * s->n_launches, sizeof(*s->sample_us));
-    if (s->sample_us != NULL) {
-        stp_device_get_info(device, &s->info);
-        stp_name_data(&s->info, data);
-        if (plan->wake && plan->graph == 0 && s->info.gpu[0] != '\0')
-            sweep_wake_device(s);
-        for (size_t c = 0; c < plan->n_colls; c++)
-            total += plan->sizes[c].n;
-        for (size_t c = 0; c < plan->n_colls; c++)
-            for (size_t i = 0; i < plan->sizes[c].n && s->status == STP_OK;
-                 i++) {
-                sweep_measure_size(s, plan->colls[c], plan->sizes[c].size[i]);
-                if (s->status == STP_OK && progress != NULL &&
-                    !progress(user, ++done, total))
-                    s->status =
-                        stp_fail(err, STP_ERR_STOPPED,
-                                 "stopped after %zu of %zu sizes", done, total);
-            }
+    for (size_t c = 0; c < plan->n_colls; c++)
+        n_sizes += plan->sizes[c].n;
+    n_cells = plan->spread && n_sizes > 0 ? n_sizes : 1;
+    cells = calloc(n_cells, sizeof(*cells));
+    s.sample_us =
+        calloc((size_t)plan->iters * s.n_launches, sizeof(*s.sample_us));
+    if (cells == NULL || s.sample_us == NULL) {
+        s.status = stp_nomem(err);
     } else {
-        s->status = stp_nomem(err);
+        stp_device_get_info(device, &s.info);
+        stp_name_data(&s.info, data);
+        if (plan->wake && plan->graph == 0 && s.info.gpu[0] != '\0')
+            sweep_wake_device(&s);
     }
-    status = s->status;
-    free(s->sample_us);
-    free(s);
-    return status;
+    for (unsigned pass = 0; pass < n_passes; pass++) {
+        s.cell = cells;
+        for (size_t c = 0; c < plan->n_colls; c++)
+            for (size_t i = 0; i < plan->sizes[c].n && s.status == STP_OK;
+                 i++) {
+                if (pass == 0)
+                    sweep_begin_cell(&s, c, i);
+                if (!s.cell->is_complete) {
+                    sweep_measure_cell(&s, pass + 1 == n_passes);
+                    n_complete += s.cell->is_complete;
+                }
+                if (s.status == STP_OK && progress != NULL &&
+                    !progress(user, ++n_done, n_sizes * n_passes))
+                    s.status = stp_fail(err, STP_ERR_STOPPED,
+                                        "stopped after %zu of %zu sizes",
+                                        n_complete, n_sizes);
+                s.cell += plan->spread;
+            }
+    }
+    for (size_t i = 0; cells != NULL && i < n_cells; i++)
+        stp_dataset_free(&cells[i].data);
+    free(cells);
+    free(s.sample_us);
+    return s.status;
 }

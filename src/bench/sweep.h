@@ -49,6 +49,8 @@ struct stp_sweep_plan {
                        and of floats of 16, 32 and 64 bits, as tuners are not
                        told of types, of data that show the order of a sum */
     uint64_t bits_max; /* ... of messages of up to so many bytes */
+    bool spread;       /* a round of each size before the next one of any: what
+                          disturbs the machine for seconds is in few of a size */
     bool rotate;       /* begin each round with another arm: machines drift */
     bool wake;         /* run some tenths of a second first, on a live GPU: its
                           clocks are low when it had nothing to do, and the first

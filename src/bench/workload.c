@@ -109,15 +109,12 @@ static unsigned workload_mark(struct noting *n, unsigned stream)
     return n->event++;
 }
 
-static void workload_wait(struct noting *n, unsigned stream, unsigned event)
-{
-    STP_DEVICE_NOTE(n, WAIT, stream, .event = event);
-}
-
 /* Makes 'to' wait for all that is noted in 'from'. */
 static void workload_join(struct noting *n, unsigned from, unsigned to)
 {
-    workload_wait(n, to, workload_mark(n, from));
+    const unsigned event = workload_mark(n, from);
+
+    STP_DEVICE_NOTE(n, WAIT, to, .event = event);
 }
 
 /* ---- modes ---- */
@@ -132,7 +129,7 @@ static void workload_note_fsdp_pass(struct noting *n, const struct pass *pass,
 
     for (unsigned i = 0; i <= layers; i++) {
         if (i > 0)
-            workload_wait(n, STP_STREAM_MAIN, gathered);
+            STP_DEVICE_NOTE(n, WAIT, STP_STREAM_MAIN, .event = gathered);
         if (i < layers) {
             workload_collective(n, STP_STREAM_COMM, ncclFuncAllGather);
             gathered = workload_mark(n, STP_STREAM_COMM);
@@ -202,38 +199,35 @@ enum stp_status stp_workload_note(const struct stp_device *device,
                        .event = event,
                        .err = err};
 
+    const struct pass *forward = &passes[work->compute].forward;
+    const struct pass *backward = &passes[work->compute].backward;
+    const bool overlaps = work->mode == STP_MODE_OVERLAP;
+    const unsigned stream = overlaps ? STP_STREAM_COMM : STP_STREAM_MAIN;
+    const unsigned layers = work->layers;
+
     if (work->mode == STP_MODE_TRACE)
         return stp_traced_step_note(device, work->step, event, err);
     if (work->mode == STP_MODE_FSDP) {
-        int kind = n.work->compute;
-
         workload_join(&n, STP_STREAM_MAIN,
                       STP_STREAM_COMM); /* not before the iteration */
-        if (passes[kind].forward.gemms > 0)
-            workload_note_fsdp_pass(&n, &passes[kind].forward, false);
-        workload_note_fsdp_pass(&n, &passes[kind].backward, true);
+        if (forward->gemms > 0)
+            workload_note_fsdp_pass(&n, forward, false);
+        workload_note_fsdp_pass(&n, backward, true);
         workload_join(&n, STP_STREAM_COMM, STP_STREAM_MAIN);
-    } else {
-        /* Notes all layers, sequential or overlapped. */
-        const bool overlaps = n.work->mode == STP_MODE_OVERLAP;
-        const unsigned stream = overlaps ? STP_STREAM_COMM : STP_STREAM_MAIN;
-        const unsigned layers = n.work->layers;
-
-        for (unsigned i = 0; i < layers; i++)
-            workload_compute(&n, STP_STREAM_MAIN,
-                             &passes[n.work->compute].forward);
-        for (unsigned i = 0; i < layers; i++) {
-            workload_compute(&n, STP_STREAM_MAIN,
-                             &passes[n.work->compute].backward);
-            if (!overlaps)
-                continue;
-            workload_join(&n, STP_STREAM_MAIN, stream);
-            workload_collective(&n, stream, n.what->coll);
-        }
-        for (unsigned i = 0; i < layers && !overlaps; i++)
-            workload_collective(&n, stream, n.what->coll);
-        if (overlaps)
-            workload_join(&n, stream, STP_STREAM_MAIN);
+        return n.status;
     }
+    for (unsigned i = 0; i < layers; i++)
+        workload_compute(&n, STP_STREAM_MAIN, forward);
+    for (unsigned i = 0; i < layers; i++) {
+        workload_compute(&n, STP_STREAM_MAIN, backward);
+        if (!overlaps)
+            continue;
+        workload_join(&n, STP_STREAM_MAIN, stream);
+        workload_collective(&n, stream, what->coll);
+    }
+    for (unsigned i = 0; i < layers && !overlaps; i++)
+        workload_collective(&n, stream, what->coll);
+    if (overlaps)
+        workload_join(&n, stream, STP_STREAM_MAIN);
     return n.status;
 }

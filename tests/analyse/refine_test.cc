@@ -6,7 +6,6 @@
 #include <cmath>
 #include <functional>
 #include <set>
-#include <string>
 
 extern "C" {
 #include "analyse/refine.h"

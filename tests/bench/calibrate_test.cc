@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <string>
 
 extern "C" {
 #include "bench/calibrate.h"

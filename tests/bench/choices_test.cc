@@ -39,15 +39,10 @@ class Fake : public FakeEngine
     void Probe(const stp_collective &collective, stp_device_run *run,
                stp_question *question) override
     {
-        *run = {NCCL_ALGO_RING,
-                NCCL_PROTO_LL,
-                8,
-                STP_SOURCE_MEASURED,
-                1,
-                false,
-                {},
-                false,
-                STP_BITS_UNKNOWN};
+        *run = {};
+        run->algo = NCCL_ALGO_RING;
+        run->proto = NCCL_PROTO_LL;
+        run->n_channels = 8;
         *question = {};
         question->n_bytes = collective.n_bytes;
         question->n_pipe_ops = 1;

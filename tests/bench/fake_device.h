@@ -52,15 +52,11 @@ class FakeDevice : public FakeEngine
     {
         bool as_auto =
             arm_.kind == STP_ARM_AUTO || stp_arm_equal(&arm_, &ruled_out);
-        *run = {as_auto ? NCCL_ALGO_RING : arm_.algo,
-                as_auto ? NCCL_PROTO_LL : arm_.proto,
-                8,
-                STP_SOURCE_MEASURED,
-                probe_us,
-                false,
-                {},
-                false,
-                STP_BITS_UNKNOWN};
+        *run = {};
+        run->algo = as_auto ? NCCL_ALGO_RING : arm_.algo;
+        run->proto = as_auto ? NCCL_PROTO_LL : arm_.proto;
+        run->n_channels = 8;
+        run->us = probe_us;
         if (arm_.kind == STP_ARM_SETUP) {
             run->algo = run->proto = -1;
             snprintf(run->kernel, sizeof(run->kernel), "%s", kernel.c_str());

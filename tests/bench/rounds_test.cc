@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "support/measured_data.h"

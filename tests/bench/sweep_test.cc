@@ -131,10 +131,23 @@ TEST_F(Sweep, LeavesOutAnArmThatNcclRulesOut)
 
 TEST_F(Sweep, KeepsCompleteSizesWhenItEndsEarly)
 {
-    EXPECT_EQ(STP_ERR_STOPPED,
-              Run([](void *, size_t done, size_t) { return done < 1; }));
-    EXPECT_STREQ("stopped after 1 of 2 sizes", err_.text);
-    EXPECT_EQ(6u, data_.n_rows);
+    const struct {
+        bool spread; // then a step is a round of a size
+        size_t n_steps, n_sizes;
+    } cases[] = {{true, 2, 0}, {true, 3, 1}, {false, 1, 1}};
+
+    for (const auto &c : cases) {
+        static size_t n_steps;
+        n_steps = c.n_steps;
+        plan_.spread = c.spread;
+        stp_dataset_free(&data_);
+        EXPECT_EQ(STP_ERR_STOPPED, Run([](void *, size_t done, size_t) {
+                      return done < n_steps;
+                  }));
+        EXPECT_EQ("stopped after " + std::to_string(c.n_sizes) + " of 2 sizes",
+                  std::string(err_.text));
+        EXPECT_EQ(6 * c.n_sizes, data_.n_rows);
+    }
 
     stp_dataset_free(&data_);
     fake_.n_calls = 0;
@@ -373,6 +386,35 @@ TEST_F(Sweep, OnAMachineThatDriftsRoundsBeginWithDifferentArms)
                 ElementsAre("round 0", "auto", "tree/ll", "ring/simple",
                             "round 1", "tree/ll", "ring/simple", "auto",
                             "round 2", "ring/simple", "auto", "tree/ll"));
+}
+
+// It lasts as long as the rounds of one size.
+TEST_F(Sweep, ADisturbanceIsInFewRoundsOfASizeWhereTheyAreSpread)
+{
+    plan_.rounds = 4;
+    fake_.us = [&](const stp_arm &, unsigned) {
+        return fake_.n_calls <= 4 * 3 * 8 ? 30 : 10;
+    };
+
+    for (bool spread : {false, true}) {
+        plan_.spread = spread;
+        fake_.n_calls = 0;
+        fake_.log.clear();
+        stp_dataset_free(&data_);
+        ASSERT_EQ(STP_OK, Run());
+
+        size_t n_disturbed[2] = {};
+        ASSERT_EQ(24u, data_.n_rows); // by size and round, as ever
+        for (size_t i = 0; i < 24; i++) {
+            EXPECT_EQ(i < 12 ? 1024u : 4096u, data_.rows[i].n_bytes);
+            EXPECT_EQ(i % 12 / 3, data_.rows[i].round);
+            n_disturbed[i / 12] += data_.rows[i].us.median > 20;
+        }
+        EXPECT_THAT(n_disturbed, ElementsAre(spread ? 6 : 12, spread ? 6 : 0));
+        for (size_t i = 0; i < 8; i++)
+            EXPECT_EQ("round " + std::to_string(spread ? i / 2 : i % 4),
+                      fake_.log[4 * i]);
+    }
 }
 
 TEST_F(Sweep, EveryLaunchOfAGraphCounts)

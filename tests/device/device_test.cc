@@ -1,5 +1,4 @@
 // All ranks as one loop over engines: whose times count, and where data lie.
-#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>

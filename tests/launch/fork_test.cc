@@ -10,7 +10,6 @@
 #include <cstring>
 #include <functional>
 #include <string>
-#include <vector>
 
 extern "C" {
 #include "launch/fork.h"

@@ -2,7 +2,6 @@
 // derived, written and read again.
 #include <gtest/gtest.h>
 
-#include <iterator>
 #include <map>
 #include <random>
 #include <string>

@@ -4,7 +4,6 @@
 //
 // PLACES_SEED=N in the environment draws other places; each test prints its
 // row.
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <random>
 #include <string>
-#include <vector>
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <random>
-#include <string>
 #include <vector>
 
 extern "C" {

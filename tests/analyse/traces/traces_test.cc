@@ -1,5 +1,4 @@
 // Readers of traces: ours and PyTorch's.
-#include <cstdlib>
 #include <filesystem>
 
 #include "analyse/traces/trace_words.h"

@@ -1,8 +1,6 @@
 // Which of several good arms leads, and what its tests begin with.
 #include <gmock/gmock.h>
 
-#include <cmath>
-
 #include "core/learn/bandit_known.h"
 #include "core/learn/bandit_trials.h"
 

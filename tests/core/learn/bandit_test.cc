@@ -1,7 +1,6 @@
 // Tests of keys and arms, and of the decisions of epsilon-greedy.
 #include <gmock/gmock.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 

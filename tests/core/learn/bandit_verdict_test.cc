@@ -1,9 +1,6 @@
 // Tests of verdicts on arms, won or out, and of the cost that trials may have.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <vector>
-
 #include "core/learn/bandit_known.h"
 
 namespace

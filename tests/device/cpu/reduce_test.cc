@@ -1,12 +1,7 @@
 // Arithmetic on elements: wrapping integers, and rounding in sixteen bits.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstdint>
-#include <cstring>
-#include <limits>
-#include <string>
-#include <vector>
 
 extern "C" {
 #include "device/cpu/reduce.h"

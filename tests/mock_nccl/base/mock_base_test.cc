@@ -1,7 +1,4 @@
 // Tests of the base of mock NCCL: errors, log lines, names, hashes and clocks.
-#include <algorithm>
-#include <atomic>
-#include <cerrno>
 #include <set>
 #include <thread>
 

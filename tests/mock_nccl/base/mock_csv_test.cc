@@ -1,6 +1,5 @@
 // CSV files: what is read, and what is refused.
 #include <cstddef>
-#include <cstring>
 
 #include "faults/open_files.h"
 #include "support/mock_folder.h"

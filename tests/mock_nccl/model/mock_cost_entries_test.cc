@@ -2,7 +2,6 @@
 // code.
 #include <fstream>
 #include <sstream>
-#include <tuple>
 #include <vector>
 
 extern "C" {

@@ -2,8 +2,6 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <csignal>
 #include <ctime>
 #include <mutex>

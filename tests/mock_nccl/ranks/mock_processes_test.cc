@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
-#include <fstream>
 #include <new>
 
 #include <poll.h>

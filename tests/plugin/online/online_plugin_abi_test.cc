@@ -10,7 +10,6 @@
 #include <cstdarg>
 #include <cstdio>
 #include <numeric>
-#include <set>
 #include <thread>
 
 #include "faults/open_files.h"

@@ -7,10 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
 #include <set>
-#include <thread>
 
 extern "C" {
 #include "analyse/jobs/steps.h"
