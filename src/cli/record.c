@@ -16,28 +16,18 @@
 #include "report/take.h"
 #include "tune/settings.h"
 
-/* ---- defaults: on 2 GPUs 80 seconds of recording ---- */
+/* ---- defaults ---- */
 
-enum {
-    KiB = 1 << 10,
-    MiB = 1 << 20,
-    N_TYPES = 3,
-};
+enum { MiB = 1 << 20, N_TYPES = 3 };
 
 static const uint64_t max_size = (uint64_t)1 << 30;
+static const uint64_t first_between = MiB, last_between = 32 * MiB;
 static const uint64_t first_sweep_size = 16;
 static const uint64_t last_sweep_size = 256 * MiB;
 
-/* Types whose choices are recorded: from size to size by that power of -f. */
-static const struct {
-    int type;
-    int steps;
-    bool between; /* with a size between each two */
-} choice_types[N_TYPES] = {
-    {STP_TYPE_BF16, 1, true},
-    {STP_TYPE_F32, 2, false},
-    {STP_TYPE_I8, 2, false},
-};
+/* Types whose choices are recorded; of the first at four times the sizes. */
+static const int choice_types[N_TYPES] = {STP_TYPE_BF16, STP_TYPE_F32,
+                                          STP_TYPE_I8};
 
 /* The options of record, and the arms they name. */
 struct record_options {
@@ -132,19 +122,18 @@ struct record {
     struct stp_error err;
 };
 
-/* Plans the choices: of each collective and type a range of sizes, for some
- * types with one between each two. */
+/* Plans the choices: of each collective and type a range of sizes, of the first
+ * type with one between each two. */
 static enum stp_status record_plan_choices(struct record *r)
 {
     const struct stp_measure_options *asked = &r->o->measure;
     const double factor = asked->factor > 0 ? asked->factor : 2;
-    struct stp_sizes *between = stp_take(1, sizeof(*between));
     enum stp_status status = STP_OK;
 
     for (size_t c = 0; c < asked->n_colls; c++)
         for (int t = 0; t < N_TYPES && status == STP_OK; t++) {
             struct stp_choices_part *part = &r->parts[r->n_parts++];
-            const int type = choice_types[t].type;
+            const int type = choice_types[t];
             const uint64_t grain =
                 stp_size_grain(&r->machine.info, asked->colls[c], type);
 
@@ -153,19 +142,40 @@ static enum stp_status record_plan_choices(struct record *r)
             status = stp_sizes_add_geometric(
                 &part->sizes, asked->begin > 0 ? asked->begin : 8,
                 asked->end > 0 ? asked->end : max_size,
-                choice_types[t].steps == 1 ? factor : factor * factor, grain,
-                &r->err);
-            *between = part->sizes;
-            for (size_t i = 1;
-                 choice_types[t].between && i < between->n && status == STP_OK;
-                 i++)
-                status = stp_sizes_add(
-                    &part->sizes,
-                    stp_size_between(between->size[i - 1], between->size[i]),
-                    grain, &r->err);
+                t == 0 ? factor : factor * factor, grain, &r->err);
+            for (size_t i = part->sizes.n;
+                 t == 0 && status == STP_OK && i-- > 1;) {
+                const uint64_t *size = &part->sizes.size[i];
+
+                status = stp_sizes_add(&part->sizes,
+                                       stp_size_between(size[-1], size[0]),
+                                       grain, &r->err);
+            }
             r->n_total += part->sizes.n;
         }
-    free(between);
+    return status;
+}
+
+/* Adds three sizes between each two, where algorithms change protocols and
+ * numbers of channels. */
+static enum stp_status record_add_between(struct record *r, int coll,
+                                          struct stp_sizes *sizes)
+{
+    const uint64_t grain =
+        stp_size_grain(&r->machine.info, coll, STP_TYPE_BF16);
+    enum stp_status status = STP_OK;
+
+    for (size_t i = sizes->n; i-- > 1;) {
+        const uint64_t from = sizes->size[i - 1], to = sizes->size[i];
+
+        for (unsigned k = 1; k < 4 && status == STP_OK; k++) {
+            uint64_t size = from + k * (to - from) / 4;
+
+            size -= size % stp_size_step(size, grain);
+            if (size > first_between && size < last_between)
+                status = stp_sizes_add(sizes, size, grain, &r->err);
+        }
+    }
     return status;
 }
 
@@ -173,6 +183,8 @@ static enum stp_status record_plan_choices(struct record *r)
 static enum stp_status record_plan_times(struct record *r)
 {
     const struct stp_measure_options *asked = &r->o->measure;
+    const bool has_own =
+        !r->machine.info.is_live && !stp_measure_has_sizes(asked);
     struct stp_measure_options m = *asked;
     enum stp_status status;
 
@@ -184,10 +196,13 @@ static enum stp_status record_plan_times(struct record *r)
     /* a recorded machine that knows no sizes of a collective has no times of it
      * either, or none of rounds */
     for (size_t c = 0; c < r->window.plan.n_colls; c++) {
-        if (!r->machine.info.is_live && !stp_measure_has_sizes(asked) &&
-            r->known.sizes[r->window.colls[c]].n == 0)
+        const int coll = r->window.colls[c];
+
+        if (has_own && r->known.sizes[coll].n == 0)
             r->window.sizes[c].n = 0;
-        r->n_total += r->window.sizes[c].n;
+        if (!has_own && asked->factor == 0 && asked->step == 0)
+            STP_THEN(status, record_add_between(r, coll, &r->window.sizes[c]));
+        r->n_total += r->window.sizes[c].n * r->window.plan.rounds;
     }
     m.begin = m.begin > 0 ? m.begin : first_sweep_size;
     m.end = m.end > 0 ? m.end : last_sweep_size;
@@ -197,30 +212,17 @@ static enum stp_status record_plan_times(struct record *r)
     STP_THEN(status, stp_plan_measurements(&r->known, &m, &r->o->sweep_arms,
                                            &r->sweep, &r->err));
     r->window.plan.check = r->sweep.plan.check = 1;
+    r->window.plan.spread = true;
     for (size_t c = 0; c < r->sweep.plan.n_colls; c++)
         r->n_total += r->sweep.sizes[c].n;
     return status;
 }
 
-/* Whether no process is to stop. */
-static bool record_goes_on(struct record *r)
-{
-    bool stop = true;
-
-    return stp_world_any(r->world, stp_stop_requested(), &stop, &r->err) ==
-               STP_OK &&
-           !stop;
-}
-
 static bool record_progress(void *user, size_t done, size_t total)
 {
-    static char steps[] = "steps";
     struct record *r = user;
 
-    r->n_done++;
-    if (r->world->rank == 0)
-        stp_progress(steps, r->n_done, r->n_total);
-    return record_goes_on(r);
+    return stp_progress_in(r->world, "steps", ++r->n_done, r->n_total);
 }
 
 /* A setting is one step. */
@@ -228,9 +230,8 @@ static bool record_setting_progress(void *user, size_t done, size_t total)
 {
     struct record *r = user;
 
-    if (done == total)
-        return record_progress(r, done, total);
-    return record_goes_on(r);
+    r->n_done += done == total;
+    return stp_progress_in(r->world, "steps", r->n_done, r->n_total);
 }
 
 /* Measures the iterations by which tune decides, with the arms that the window
@@ -449,9 +450,8 @@ static enum stp_status record_in_folder(struct record *r)
     status = stp_world_agree(r->world, status, &r->err);
     if (r->o->log != NULL)
         STP_THEN(status, record_read_log(r, graphs));
-    else
-        STP_THEN(status, stp_open(&open, &r->device, &r->err));
-    if (status == STP_OK && r->o->log == NULL) {
+    else if (status == STP_OK &&
+             (status = stp_open(&open, &r->device, &r->err)) == STP_OK) {
         stp_get_device_facts(&r->device, &r->known);
         r->machine.info = r->known.info;
         status = record_measure(r);

@@ -2,6 +2,7 @@
 #include <csignal>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -86,6 +87,34 @@ TEST_F(Record, TimesAreThoseOfTheMachine)
     }
     EXPECT_GE(n_window, 400);
     EXPECT_GE(n_sweep, 300);
+}
+
+TEST_F(Record, HasSizesBetweenThoseFrom1To32MiBUnlessAskedForSteps)
+{
+    const struct {
+        const char *sizes;
+        std::vector<size_t> kib;
+    } cases[] = {
+        {"-b 512K -e 4M",
+         {512, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096}},
+        {"-b 16M -e 64M", {16384, 20480, 24576, 28672, 32768, 65536}},
+        {"-b 1M -e 4M -f 2", {1024, 2048, 4096}},
+        {"-b 1M -e 4M -i 1M", {1024, 2048, 3072, 4096}},
+    };
+    for (const auto &c : cases) {
+        ASSERT_EQ(0, Run("record a --force --on h200x2 --no-overlap --rounds 2 "
+                         "--channels 8 --collective allgather " +
+                         std::string(c.sizes))
+                         .status);
+        std::map<size_t, std::set<std::string>> rounds;
+        for (const Row &row : ReadCsv(In("a/timings.csv")))
+            if (row.at("run") == "window")
+                rounds[std::stoull(row.at("bytes")) >> 10].insert(
+                    row.at("round"));
+        ASSERT_EQ(c.kib.size(), rounds.size()) << c.sizes;
+        for (size_t size : c.kib)
+            EXPECT_THAT(rounds[size], ElementsAre("1", "2")) << size;
+    }
 }
 
 TEST_F(Record, IterationsAreThoseOfTheMachine)

@@ -21,7 +21,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <list>
 #include <map>
 #include <set>
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <functional>
 
 #include "support/job/mock_jobs.h"
 #include "support/mock_folder.h"
