@@ -233,7 +233,7 @@ TEST_F(Cuda, ThePluginArmRunsWhatItsPolicySaysAndLeavesTheRest)
 TEST_F(Cuda, ThePluginReadsAPolicyAgainInTheCommunicatorsThatAreThere)
 {
     OpenWithPolicy("allreduce,0,inf,tree,simple,2,-1,-1\n");
-    const auto run = [this] { return Probe(kPlugin, ncclFuncAllReduce, 4096); };
+    const auto run = [this] { return Probe(kPlugin, ncclFuncAllReduce, 1 << 16); };
     EXPECT_EQ(NCCL_ALGO_TREE, run().algo);
 
     for (int channels : {1, 3}) { // once more, and again
@@ -243,7 +243,7 @@ TEST_F(Cuda, ThePluginReadsAPolicyAgainInTheCommunicatorsThatAreThere)
 
         EXPECT_EQ(NCCL_ALGO_RING, run().algo);
         EXPECT_EQ(channels, run().n_channels);
-        EXPECT_EQ(0u, CountWrong(ncclFuncAllReduce, 4096));
+        EXPECT_EQ(0u, CountWrong(ncclFuncAllReduce, 1 << 16));
     }
 }
 
