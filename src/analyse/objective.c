@@ -281,6 +281,18 @@ static enum stp_status registered_compare_alone(
             status = objective_add_row(&p.pooled, &m, err);
     }
     STP_THEN(status, stp_compare(&p.pooled, comparisons_ret, err));
+    for (size_t i = 0; i < comparisons_ret->n_points && status == STP_OK; i++) {
+        struct stp_point *point = &comparisons_ret->points[i];
+
+        for (size_t k = 0; k < n_sequential; k++) {
+            const struct stp_measurement *s = &p.pooled.rows[k];
+
+            point->behind |=
+                s->coll == point->coll && s->n_bytes == point->n_bytes &&
+                s->n_ranks == point->n_ranks && s->n_nodes == point->n_nodes &&
+                s->graph == point->graph;
+        }
+    }
     stp_dataset_free(&p.each);
     stp_dataset_free(&p.pooled);
     return status;

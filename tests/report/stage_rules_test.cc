@@ -21,6 +21,7 @@ namespace
 {
 
 constexpr stp_workload kBeside{STP_MODE_OVERLAP, 0, 8, 1, {}, 10, nullptr};
+constexpr stp_workload kBehind{STP_MODE_SEQUENTIAL, 0, 1, 1, {}, 50, nullptr};
 constexpr int kColls[] = {ncclFuncAllGather, ncclFuncReduceScatter,
                           ncclFuncAllReduce};
 constexpr int kCtas[] = {0, 16, 32};
@@ -36,6 +37,7 @@ struct Case {
     double staged[3]; // by kCtas
     bool has_kernel[3];
     double beside[3]; // in iterations; 0: not measured
+    double behind[3]; // in iterations in which compute waits; likewise
 };
 
 double OneOf(std::mt19937 *rng, const std::vector<double> &values)
@@ -45,13 +47,15 @@ double OneOf(std::mt19937 *rng, const std::vector<double> &values)
 
 Case AnyCase(std::mt19937 *rng)
 {
-    Case c{OneOf(rng, {0, 0.9, 1.01, 1.15}), {}, {}, {}};
-    const bool iterates = (*rng)() % 2 == 0;
+    Case c{OneOf(rng, {0, 0.9, 1.01, 1.15}), {}, {}, {}, {}};
+    const bool iterates = (*rng)() % 2 == 0, waits = (*rng)() % 2 == 0;
 
     for (int i = 0; i < 3; i++) {
         c.staged[i] = OneOf(rng, {0, 0.8, 1.01, 1.1, 1.3, 1.6}) + i * 0.007;
         c.has_kernel[i] = (*rng)() % 8 != 0;
         c.beside[i] = iterates ? OneOf(rng, {0.9, 1, 1.1}) : 0;
+        c.behind[i] =
+            waits ? OneOf(rng, {0.8, 1.01, 1.03, 1.2}) + i * 0.003 : 0;
     }
     return c;
 }
@@ -64,13 +68,17 @@ int WantedCtas(const Case &c, bool graph)
     double best = 0;
     int ctas = -1;
 
-    for (int i = 0; i < 3; i++)
-        if (c.staged[i] >= 1.02 && c.staged[i] > rule && c.has_kernel[i] &&
-            c.staged[i] > best && (c.beside[i] == 0 || c.beside[i] >= 1) &&
-            (!graph || 100 - 100 / c.staged[i] >= STP_DERIVE_GRAPH_US)) {
-            best = c.staged[i];
+    for (int i = 0; i < 3; i++) {
+        const bool waits = c.behind[i] > 0;
+        const double gain = waits ? c.behind[i] : c.staged[i];
+
+        if (gain >= 1.02 && (waits || gain > rule) && c.has_kernel[i] &&
+            gain > best && (c.beside[i] == 0 || c.beside[i] >= 1) &&
+            (!graph || waits || 100 - 100 / gain >= STP_DERIVE_GRAPH_US)) {
+            best = gain;
             ctas = kCtas[i];
         }
+    }
     return ctas;
 }
 
@@ -78,7 +86,8 @@ void AddRows(Data *d, const stp_arm &arm, double gain, const char *kernel,
              int coll, bool graph, const stp_workload &work)
 {
     const size_t first = d->data.n_rows;
-    const double us = 100 / gain;
+    const double us =
+        100 / gain + (work.mode == STP_MODE_SEQUENTIAL ? work.compute_us : 0);
 
     d->Add(1 << 20, arm, {us, us, us}, STP_SOURCE_MEASURED, coll);
     for (size_t i = first; i < d->data.n_rows; i++) {
@@ -102,6 +111,11 @@ void AddCase(Data *d, const Case &c, int coll, bool graph)
         AddRows(d, kAuto, 1, "", coll, graph, kBeside);
     for (int i = 0; i < 3 && c.beside[0] > 0; i++)
         AddRows(d, Staged(kCtas[i]), c.beside[i], "", coll, graph, kBeside);
+    if (c.behind[0] > 0)
+        AddRows(d, kAuto, 1, "", coll, graph, kBehind);
+    for (int i = 0; i < 3 && c.behind[0] > 0; i++)
+        AddRows(d, Staged(kCtas[i]), c.behind[i],
+                c.has_kernel[i] ? "AllGather_ST" : "", coll, graph, kBehind);
 }
 
 // Derives a stage policy of the data, and reads what was written of it.
