@@ -257,6 +257,7 @@ enum stp_status stp_setting_run(const struct stp_device *device,
     if (captures)
         plan.plan.turn_us /= 2;
     plan.plan.captures = captures;
+    plan.plan.graph = terms->graph;
     plan.plan.arms = arms;
     plan.plan.coll = setting->coll;
     plan.plan.in_place = setting->coll == ncclFuncAllReduce; /* as jobs do */

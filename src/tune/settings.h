@@ -70,6 +70,7 @@ struct stp_setting_terms {
     bool same_bits;  /* of arms that keep the bits of NCCL's own choice */
     bool captures;   /* half of each turn's time is for iterations that are
                         captured in a CUDA graph, on a device that captures */
+    bool graph;      /* all are, on a device that uses graphs at the moment */
     stp_sweep_progress progress;
     void *user;
 };

@@ -58,6 +58,47 @@ static enum stp_status stage_measure(const struct stp_tune_job *job,
     return status;
 }
 
+/* Times iterations of AUTO, the policy and the staged buffers that gained back
+ * to back: a staged collective takes longer between other kernels. */
+static enum stp_status stage_iterate(const struct stp_tune_job *job,
+                                     const struct stp_tune_plan *plan,
+                                     const struct stp_device *device,
+                                     struct stp_dataset *captured,
+                                     struct stp_error *err)
+{
+    struct stp_setting_terms terms = stp_tune_setting_terms(job, plan);
+    struct stp_comparisons swept = {0};
+    struct stp_iterations out = {0};
+    struct stp_device_facts known;
+    enum stp_status status = stp_compare(captured, &swept, err);
+
+    stp_get_device_facts(device, &known);
+    terms.graph = true;
+    for (size_t i = 0; i < swept.n_points && status == STP_OK; i++) {
+        const struct stp_point *p = &swept.points[i];
+        const struct stp_setting setting = {STP_MODE_SEQUENTIAL, p->coll,
+                                            p->n_bytes, 1};
+        struct stp_arms arms = stp_trial_arms;
+
+        for (size_t a = 0; a < p->n_arms && status == STP_OK; a++)
+            if (p->arms[a].arm.setup.memory == STP_MEMORY_STAGE &&
+                p->arms[a].gain.gain > 1)
+                status = stp_arms_add_setup(&arms, &p->arms[a].arm.setup, err);
+        if (status == STP_OK && arms.n > stp_trial_arms.n &&
+            p->n_ranks == known.info.n_ranks &&
+            (p->n_bytes & (p->n_bytes - 1)) == 0 &&
+            stp_settings_has(&known, STP_MODE_SEQUENTIAL, p->coll, p->n_bytes))
+            status = stp_setting_run(device, &known.info, &setting, &terms,
+                                     &arms, &out, err);
+    }
+    for (size_t i = 0; i < out.data.n_rows && status == STP_OK; i++)
+        if (stp_dataset_add(captured, &out.data.rows[i]) != STP_OK)
+            status = stp_nomem(err);
+    stp_comparisons_free(&swept);
+    stp_iterations_free(&out);
+    return status;
+}
+
 enum stp_status stp_tune_stage(const struct stp_tune_job *job,
                                const struct stp_tune_plan *plan,
                                struct stp_tune_result *result,
@@ -76,6 +117,8 @@ enum stp_status stp_tune_stage(const struct stp_tune_job *job,
                                      result->info.gpu, err));
         stp_device_use_graphs(device, true);
         status = stage_measure(job, plan, device, &result->captured, err);
+        STP_THEN(status,
+                 stage_iterate(job, plan, device, &result->captured, err));
         stp_device_use_graphs(device, false);
     }
     stp_tune_clock(result->stage_ms, STP_TUNE_VERIFY, &clock);

@@ -61,8 +61,8 @@ Case AnyCase(std::mt19937 *rng)
 }
 
 // The CTAs of the arm that is to be staged; -1: none.  Plain buffers take 100
-// us.
-int WantedCtas(const Case &c, bool graph)
+// us.  'launched' is the same collective, launched; NULL: not measured.
+int WantedCtas(const Case &c, bool graph, const Case *launched)
 {
     const double rule = c.tree >= 1.02 ? c.tree : 1;
     double best = 0;
@@ -74,6 +74,8 @@ int WantedCtas(const Case &c, bool graph)
 
         if (gain >= 1.02 && (waits || gain > rule) && c.has_kernel[i] &&
             gain > best && (c.beside[i] == 0 || c.beside[i] >= 1) &&
+            (launched == nullptr || launched->beside[i] == 0 ||
+             launched->beside[i] >= 1) &&
             (!graph || waits || 100 - 100 / gain >= STP_DERIVE_GRAPH_US)) {
             best = gain;
             ctas = kCtas[i];
@@ -180,7 +182,13 @@ TEST(StageRules, AreWhereStagingWinsInThatSituationAndHarmsNoStep)
                                              false, "",      graph};
                 const stp_rule *rule = stp_memory_policy_match(policy, &query);
 
-                EXPECT_EQ(c == cases.end() ? -1 : WantedCtas(c->second, graph),
+                const auto launched = cases.find({coll, false});
+                EXPECT_EQ(c == cases.end()
+                              ? -1
+                              : WantedCtas(c->second, graph,
+                                           launched == cases.end()
+                                               ? nullptr
+                                               : &launched->second),
                           rule == nullptr ? -1 : rule->min_ctas)
                     << "seed " << seed << ", collective " << coll << ", graph "
                     << graph;

@@ -21,7 +21,7 @@ extern "C" {
 // A device that captures, if it is not 0: iterations in CUDA graphs take so
 // many times as long with the policy.
 static double captured_factor;
-static bool is_captured;
+static bool is_captured, is_live;
 static int arm_kind;
 
 void __real_stp_device_get_info(const stp_device *, stp_device_info *);
@@ -29,6 +29,7 @@ void __wrap_stp_device_get_info(const stp_device *device, stp_device_info *info)
 {
     __real_stp_device_get_info(device, info);
     info->captures = captured_factor > 0;
+    info->is_live |= is_live;
 }
 void __wrap_stp_device_use_graphs(const stp_device *, bool uses)
 {
@@ -65,14 +66,16 @@ constexpr uint64_t MiB = 1 << 20;
 // The times of symmetric memory as a share of plain buffers', by bytes.
 using Share = std::function<double(uint64_t)>;
 
-// A line of a machine's times for symmetric memory, out of that of AUTO.
-std::string Symmetric(const std::string &line, const Share &share)
+// A line of a machine's times for such memory, out of that of AUTO.
+std::string Symmetric(const std::string &line, const char *memory,
+                      const Share &share)
 {
     std::vector<std::string> fields = plain_machine::Fields(line);
     if (line[0] == '#' || fields[0] != "allreduce" || fields[2] != "auto" ||
         fields[6] == "sweep")
         return "";
-    fields[2] = fields[3] = "sym";
+    fields[2] = fields[3] = memory;
+    fields[13] = "AllReduce";
     const bool is_iteration = fields.size() > 15;
     const double compute = is_iteration ? std::stod(fields[14]) * // layers
                                               std::stod(fields[15])
@@ -91,19 +94,21 @@ class TuneMemory : public InFolder
   protected:
     // h200x2 with symmetric memory that takes half the time of plain buffers
     // alone, and in iterations this share of what they take beside compute.
-    void MakeMachine(const std::string &name, const Share &share) const
+    void MakeMachine(const std::string &name, const Share &share,
+                     const char *memory = "sym") const
     {
         plain_machine::CopyH200x2(dir_ / name);
-        Extend(name + "/timings.csv", [](uint64_t) { return 0.5; });
-        Extend(name + "/overlap.csv", share);
+        Extend(name + "/timings.csv", memory, [](uint64_t) { return 0.5; });
+        Extend(name + "/overlap.csv", memory, share);
     }
 
-    void Extend(const std::string &file, const Share &share) const
+    void Extend(const std::string &file, const char *memory,
+                const Share &share) const
     {
         std::stringstream lines(Read(file));
         std::string text;
         for (std::string line; std::getline(lines, line);)
-            text += line + "\n" + Symmetric(line, share);
+            text += line + "\n" + Symmetric(line, memory, share);
         Write(file, text);
     }
 
@@ -240,6 +245,42 @@ TEST_F(TuneMemory, MeasuresNothingAgainWhereNothingWasFaster)
     EXPECT_THAT(Rules(result), ElementsAre("2097152-16777216 sym alone"));
     EXPECT_EQ(0u, result.overlap_registered.n_rows);
     stp_tune_result_free(&result);
+}
+
+// Staged buffers take half the time back to back, and less or more in
+// iterations, of which those that wait for collectives are captured.
+TEST_F(TuneMemory, StagesInGraphsWhereCapturedIterationsGain)
+{
+    for (const double share : {0.7, 1.1}) {
+        SCOPED_TRACE(share);
+        stp_tune_result result{};
+        std::vector<uint64_t> iterated, ruled;
+        for (const char *name : {"first", "again"}) {
+            std::filesystem::remove_all(dir_ / name);
+            MakeMachine(
+                name, [share](uint64_t) { return share; }, "stage");
+        }
+        captured_factor = is_live = true;
+
+        Tune(&result);
+
+        captured_factor = is_live = false;
+        for (size_t i = 0; i < result.captured.n_rows; i++) {
+            const stp_measurement &row = result.captured.rows[i];
+            EXPECT_TRUE(row.graph);
+            if (row.work.mode == STP_MODE_SEQUENTIAL && row.round == 0 &&
+                row.arm.kind == STP_ARM_SETUP)
+                iterated.push_back(row.n_bytes / MiB);
+        }
+        for (size_t i = 0; i < result.stage.table.n_rules; i++)
+            if (result.stage.table.rules[i].rule.graph == 1)
+                ruled.push_back(result.stage.table.rules[i].rule.bytes.min);
+        EXPECT_THAT(iterated, ElementsAre(2, 4, 8, 16));
+        EXPECT_EQ(share < 1 ? std::vector<uint64_t>{2 * MiB}
+                            : std::vector<uint64_t>{},
+                  ruled);
+        stp_tune_result_free(&result);
+    }
 }
 
 class TuneSteps : public TuneMemory

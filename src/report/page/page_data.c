@@ -88,7 +88,7 @@ static enum stp_status page_read_file(const char *path, int source,
     if (file->data.n_rows == 0)
         return stp_fail(err, STP_ERR_SYNTAX, "no measurements in it");
     n = stp_dataset_n_iterations(&file->data);
-    if (n != (iterates ? file->data.n_rows : 0))
+    if (n != (iterates ? file->data.n_rows : 0) && source != STP_PAGE_GRAPH)
         return stp_fail(err, STP_ERR_SYNTAX,
                         "%zu of %zu rows are of iterations, expected %s", n,
                         file->data.n_rows, iterates ? "all" : "none");

@@ -110,7 +110,8 @@ static enum stp_status page_find_add_file(struct stp_page_found *found,
         for (size_t i = 0; i < data.n_rows; i++)
             if (data.rows[i].arm.kind == STP_ARM_PLUGIN)
                 kind = iterates ? STP_PAGE_OVERLAP_VERIFY : STP_PAGE_VERIFY;
-        if (data.n_rows > 0 && data.rows[0].graph && !iterates)
+        if (data.n_rows > 0 && data.rows[0].graph &&
+            data.rows[0].work.mode == STP_MODE_ALONE)
             kind = STP_PAGE_GRAPH;
         stp_dataset_free(&data);
     } else {
