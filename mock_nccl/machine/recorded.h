@@ -13,10 +13,10 @@
  * Between recorded sizes times of a pair lie on straight lines over the bytes,
  * and NCCL's own choice at the size says which pair's line it is. With every
  * second size taken out (mock_between_test), NCCL's choice is predicted to .7
- * to 2 percent in the median and 4 to 15 at p95: from 4 MiB on to .7 to 1.6
- * and 2.6 to 6.3. Up to 64 KiB it is 1.8 to 2.1 and 8 to 18, which are
- * launches: a host takes 7 or 9 us for seconds, so that all rounds of a size,
- * and the sizes after it, have one of the two (h200x2's allgather).
+ * to 2 percent in the median and 4 to 15 at p95, most of it up to 64 KiB: a
+ * host takes 7 or 9 us to launch for seconds, and so all rounds of a size
+ * (h200x2's allgather). Where rounds are spread and sizes lie between powers of
+ * two, it is 1.1 and 5.8, from 512 KiB on .8 and 4.4 (another 2 x H200).
  *
  * A row of overlap.csv is stored as one number, the slowdown: the factor on the
  * time of compute and collective while they overlap, for which

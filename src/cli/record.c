@@ -16,7 +16,7 @@
 #include "report/take.h"
 #include "tune/settings.h"
 
-/* ---- defaults ---- */
+/* ---- defaults: on 2 GPUs 160 seconds of recording ---- */
 
 enum { MiB = 1 << 20, N_TYPES = 3 };
 
