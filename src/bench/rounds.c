@@ -206,15 +206,16 @@ static struct stp_gain rounds_get_gain(const struct stp_rounds *r, size_t lane)
     return stp_paired_gain(us[0], us[1], n);
 }
 
-/* Whether it is open if a policy does harm or good, or an arm has the gain that
- * it promises; with 'is_last', and twice as many rounds like these settle it.
- */
-static bool rounds_is_unsure(const struct stp_gain *g, bool is_policy,
-                             double min_gain, bool is_last)
+/* Whether it is open if a policy does harm or good, or an arm has the gain it
+ * promises; with 'is_last', and twice as many rounds like these settle it. */
+static bool rounds_is_unsure(const struct stp_rounds *r,
+                             const struct stp_rounds_lane *lane,
+                             const struct stp_gain *g, bool is_last)
 {
     const double share = pow(g->low / g->gain, 1 / sqrt(2));
+    const double min_gain = r->terms.min_gain;
 
-    if (is_policy)
+    if (r->data->rows[lane->row].arm.kind == STP_ARM_PLUGIN)
         return g->low < 1 && g->high > 1 &&
                (g->low < 1 - min_gain || g->high > 1 + min_gain) &&
                (!is_last || g->gain * share > 1 || g->gain < share);
@@ -233,36 +234,38 @@ static bool rounds_stop_lanes(struct stp_rounds *r)
         struct stp_rounds_lane *lane = &r->lanes[i];
         const struct stp_measurement *m = &r->data->rows[lane->row];
         const bool is_policy = m->arm.kind == STP_ARM_PLUGIN;
-        struct stp_gain g;
+        const struct stp_gain g = rounds_get_gain(r, i);
 
         if (m->arm.kind == STP_ARM_AUTO || m->arm.kind == STP_ARM_AUTO_AGAIN ||
             (is_policy && m->ran_algo >= 0 && m->ran_algo == base->ran_algo &&
              m->ran_proto == base->ran_proto &&
              m->ran_channels == base->ran_channels))
             continue;
-        g = rounds_get_gain(r, i);
         if (r->n_until == r->terms.few)
             lane->is_stopped |=
                 !is_policy && g.n_pairs > 1 && g.high < 1 + r->terms.min_gain;
         if (r->n_until >= r->rounds)
-            lane->is_stopped |= !rounds_is_unsure(
-                &g, is_policy, r->terms.min_gain, r->n_until == r->terms.most);
+            lane->is_stopped |=
+                !rounds_is_unsure(r, lane, &g, r->n_until == r->terms.most);
         any_goes_on |= !lane->is_stopped;
     }
     return any_goes_on;
 }
 
-/* Has arms that stopped run again if too many of their rounds turned out to be
- * disturbed for an interval; false if there are none. */
+/* Has arms that stopped run again if those of their rounds that were not
+ * disturbed are too few for what they promise; false if there are none. */
 static bool rounds_resume_lanes(struct stp_rounds *r)
 {
     bool any = false;
 
     for (size_t i = 0; i < r->n_lanes; i++) {
         struct stp_rounds_lane *lane = &r->lanes[i];
+        const struct stp_gain g = rounds_get_gain(r, i);
 
         lane->is_resumed =
-            lane->is_stopped && rounds_get_gain(r, i).n_pairs < 2;
+            lane->is_stopped &&
+            (g.n_pairs < 2 ||
+             (g.n_pairs < r->rounds && rounds_is_unsure(r, lane, &g, false)));
         any |= lane->is_resumed;
     }
     return any;

@@ -41,7 +41,8 @@ struct stp_rounds_terms {
     /* An arm with so many rounds stops if its whole interval lies below the
      * gain of a rule, and a plugin that ran as AUTO, with nothing else to
      * measure, after the first.  One of whose rounds fewer than two prove to be
-     * undisturbed resumes.  0: all arms have all rounds. */
+     * undisturbed, or fewer than planned, and too few for what it promises,
+     * resumes.  0: all arms have all rounds. */
     unsigned few;
     /* An arm that is unsure after the rounds planned has so many, in one go, as
      * looking after each would find gains that are none; and twice as many
@@ -91,11 +92,9 @@ void stp_rounds_begin(unsigned rounds, const struct stp_rounds_terms *terms,
 /* Further rounds that may run for those that are disturbed. */
 unsigned stp_rounds_spare(unsigned rounds);
 
-/*
- * Whether a round is to run: *round_ret is its number, from 0 without a gap,
+/* Whether a round is to run: *round_ret is its number, from 0 without a gap,
  * and *at_ret its place among those planned, from their number on if a round
- * was there already, as stp_device_begin_round() takes it.
- */
+ * was there already, as stp_device_begin_round() takes it. */
 bool stp_rounds_next(struct stp_rounds *rounds, unsigned *round_ret,
                      unsigned *at_ret);
 
@@ -104,11 +103,9 @@ bool stp_rounds_next(struct stp_rounds *rounds, unsigned *round_ret,
 bool stp_rounds_has(const struct stp_rounds *rounds, const struct stp_arm *arm,
                     bool in_place, bool graph);
 
-/*
- * Ends the setting: leaves out rounds that do not count, numbers the others
+/* Ends the setting: leaves out rounds that do not count, numbers the others
  * from 0 without a gap, and counts in the data what ran again.  'samples', of
  * 'iters' a row from the setting's first row on, go with their rows; NULL if
- * there are none.
- */
+ * there are none. */
 void stp_rounds_end(struct stp_rounds *rounds, double *samples,
                     size_t *n_samples);

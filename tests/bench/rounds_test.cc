@@ -292,6 +292,26 @@ TEST_F(Rounds, ResumeAnArmThatStoppedInDisturbedOnes)
     EXPECT_GT(n_more, 0u);
 }
 
+// kSym's later rounds tell that the third was disturbed, and leave kTreeLl,
+// which three had been enough for, two.
+TEST_F(Rounds, ResumeAnArmThatIsUnsureWithoutTheDisturbedOnes)
+{
+    const double own[] = {100, 80, 80};
+    const double first[][3] = {{1, 1, 1}, {1, 1.04, 1.02}, {1, 1.06, 1.25}};
+    terms_.most = 8;
+    terms_.min_gain = 0.02;
+
+    Run(3, {kAuto, kTreeLl, kSym}, [&](size_t arm, unsigned round) {
+        return own[arm] * (round < 3 ? first[arm][round] : 1.01);
+    });
+
+    EXPECT_EQ(8u, Times(kSym).size());
+    EXPECT_EQ(3, std::count_if(data_.rows, data_.rows + data_.n_rows,
+                               [](const stp_measurement &m) {
+                                   return stp_arm_equal(&m.arm, &kTreeLl);
+                               }));
+}
+
 TEST_F(Rounds, EndAfterTheFirstOfAPolicyThatChangesNothing)
 {
     terms_ = {3, 12, 0.02, false};
