@@ -116,28 +116,25 @@ static bool verify_tests_rule(const struct stp_point *p,
            p->n_bytes >= rule->min_bytes && p->n_bytes <= rule->max_bytes;
 }
 
-/* Whether some verdict at this size refutes the rule. */
-static bool verify_is_refuted_at(const struct stp_comparisons *verdicts,
-                                 const struct stp_derived_rule *rule,
-                                 uint64_t n_bytes)
+bool stp_verify_refutes(const struct stp_comparisons *verdicts,
+                        const struct stp_derived_rule *rule, uint64_t n_bytes)
 {
     /* beyond the sizes that it rests on a rule's range is a guess */
     const bool is_guess = n_bytes < rule->points[0].n_bytes ||
                           n_bytes > rule->points[rule->n_points - 1].n_bytes;
-
     bool is_shorter = false, is_open = false; /* steps in which compute waits */
 
     for (size_t i = 0; i < verdicts->n_points; i++) {
         const struct stp_point *p = &verdicts->points[i];
         const bool is_step = p->work.mode == STP_MODE_SEQUENTIAL;
-        enum stp_verdict verdict;
+        const enum stp_verdict verdict = stp_verify_point(p);
 
         if (p->n_bytes != n_bytes || !verify_tests_rule(p, rule))
             continue;
-        verdict = stp_verify_point(p);
         if (verdict == STP_VERDICT_SLOWER ||
-            (verdict == STP_VERDICT_UNSURE && (is_step || is_guess) &&
-             stp_verify_arm(p)->gain.gain < 1))
+            (verdict == STP_VERDICT_UNSURE &&
+             (is_step || is_guess ? stp_verify_arm(p)->gain.gain
+                                  : stp_verify_arm(p)->gain.high) < 1))
             return true;
         is_shorter |= is_step && verdict == STP_VERDICT_FASTER;
         is_open |= is_step && verdict == STP_VERDICT_UNSURE;
@@ -158,7 +155,7 @@ static bool verify_find_next(const struct stp_comparisons *verdicts,
 
         if (p->n_bytes < from || (found && p->n_bytes >= *size_ret) ||
             !verify_tests_rule(p, rule) ||
-            verify_is_refuted_at(verdicts, rule, p->n_bytes) != refuted)
+            stp_verify_refutes(verdicts, rule, p->n_bytes) != refuted)
             continue;
         *size_ret = p->n_bytes;
         found = true;

@@ -42,8 +42,7 @@ enum stp_verdict stp_verify_point(const struct stp_point *point);
  * own interval, and so is not below the least of all lower ends.  Not of those
  * by the model; 1 if there are none.  A choice that may be slower, with an
  * interval wider than a fourth, or of a single round, says nothing of how much:
- * these do not count,
- * and *wide_ret is the one with the least lower end, NULL if there is none. */
+ * these do not count; *wide_ret is the one of the least lower end, or NULL. */
 double stp_verify_least_gain(const struct stp_comparisons *verdicts,
                              const struct stp_point **wide_ret,
                              size_t *n_wide_ret);
@@ -51,16 +50,20 @@ double stp_verify_least_gain(const struct stp_comparisons *verdicts,
 /* The plugin arm of a point, or NULL. */
 const struct stp_comparison *stp_verify_arm(const struct stp_point *point);
 
+/* Whether some verdict at this size refutes the rule. */
+bool stp_verify_refutes(const struct stp_comparisons *verdicts,
+                        const struct stp_derived_rule *rule, uint64_t n_bytes);
+
 /* Trims a rule to the sizes that hold: leaves out every size within its range
- * where, on as many ranks, the policy was slower, or, beyond the sizes that the
- * rule rests on, gained less than nothing, up to the next size on either side
- * where it was tried and held.  In sequential iterations it holds only where it
- * made them shorter, launched or captured, and not longer in the mean the other
- * way: a collective back to back with itself finds its data and kernels warm,
- * and waits for flags, as in no step.  Into 'parts' what is left, ascending,
- * the rule itself if it holds everywhere; one at most for each size that it
- * rests on. Returns how many.  A point of fsdp counts for both of its
- * collectives. */
+ * where, on as many ranks, the policy was slower, by less than AUTO's noise or
+ * more, or, beyond the sizes that the rule rests on, gained less than nothing,
+ * up to the next size on either side where it was tried and held.  In
+ * sequential iterations it holds only where it made them shorter, launched or
+ * captured, and not longer in the mean the other way: a collective back to back
+ * with itself finds its data and kernels warm, and waits for flags, as in no
+ * step.  Into 'parts' what is left, ascending, the rule itself if it holds
+ * everywhere; one at most for each size that it rests on. Returns how many.  A
+ * point of fsdp counts for both of its collectives. */
 size_t stp_verify_trim(const struct stp_comparisons *verdicts,
                        const struct stp_derived_rule *rule,
                        struct stp_derived_rule *parts);

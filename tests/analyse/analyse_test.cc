@@ -126,6 +126,7 @@ struct Trial {
     uint64_t n_bytes;
     std::vector<double> us;
     bool graph = false;
+    std::vector<double> auto_us{100, 100, 100};
 };
 
 const std::vector<double> kFaster{90, 90, 90};
@@ -161,7 +162,7 @@ class Trimmed
         Data d;
         for (const Trial &t : trials) {
             const size_t first = d.data.n_rows;
-            d.Add(t.n_bytes, kAuto, {100, 100, 100}, STP_SOURCE_MEASURED, coll)
+            d.Add(t.n_bytes, kAuto, t.auto_us, STP_SOURCE_MEASURED, coll)
                 .Add(t.n_bytes, kPlugin, t.us, STP_SOURCE_MEASURED, coll);
             for (size_t i = first; i < d.data.n_rows; i++)
                 d.data.rows[i].graph = t.graph;
@@ -266,6 +267,8 @@ TEST(Verify, TrimsARuleToTheSizesThatHold)
         {"at a size that it rests on", {{1000, kFaster}, {1200, kSlower}, {1400, kFaster}, {1600, kFaster}},
          {"1400-2000: 1600!"}},
         {"everywhere", {{1200, kSlower}, {1600, kSlower}}, {}},
+        {"surely, but by less than AUTO's noise", {{1200, kFaster}, {1600, {95, 105, 116}, false, {90, 100, 110}}},
+         {"1000-1200: 1200!"}},
         {"where nothing is left that it rests on", {{1200, kSlower}, {1400, kFaster}, {1600, kSlower}}, {}},
         {"less than nothing gained in the guessed part", {{1000, kUnsureBelow}, {1100, kUnsureAbove}, {1200,
          kUnsureBelow}, {1400, kUnsureBelow}, {1600, kUnsureBelow}}, {"1100-2000: 1200 1600!"}},
