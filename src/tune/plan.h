@@ -51,11 +51,9 @@ struct stp_device_facts {
 void stp_get_device_facts(const struct stp_device *device,
                           struct stp_device_facts *known_ret);
 
-/*
- * Makes a plan for a device, of the first type: sizes as asked, else those that
+/* Makes a plan for a device, of the first type: sizes as asked, else those that
  * it knows, else 8 bytes to 1 GiB by factors of 2.  STP_ERR_RANGE for a size of
- * a list that the device cannot run, and other options that it cannot.
- */
+ * a list that the device cannot run, and other options that it cannot. */
 enum stp_status stp_plan_measurements(const struct stp_device_facts *known,
                                       const struct stp_measure_options *measure,
                                       const struct stp_arms *arms,
@@ -97,11 +95,9 @@ struct stp_workload_plan {
     struct stp_gemm gemm;
 };
 
-/*
- * Makes a plan for the device, but for its arms: modes, sizes, ratios and
+/* Makes a plan for the device, but for its arms: modes, sizes, ratios and
  * layers as asked, else 'scan's of many or those of one.  Types and counts that
- * are 0 or -1 in the plan get defaults for the device.
- */
+ * are 0 or -1 in the plan get defaults for the device. */
 enum stp_status stp_plan_iterations(const struct stp_device_info *info,
                                     const struct stp_workload_options *work,
                                     bool scan, struct stp_workload_plan *plan,

@@ -20,25 +20,19 @@ enum {
     N_MODES = 5,
 };
 
-/* Without overlap the amount of compute changes little. */
+/* Without overlap the amount of compute changes little, and what is decided is
+ * only what to register. */
 static const struct settings_mode {
     int mode;
-    int colls[MAX_COLLS]; /* that an iteration has */
     size_t n_colls;
+    int colls[MAX_COLLS]; /* that an iteration has */
     double ratios[MAX_RATIOS];
-    size_t n_ratios;
-    bool registers; /* it decides only on what to register */
 } modes[N_MODES] = {
-    {STP_MODE_OVERLAP, {ncclFuncAllReduce}, 1, {0.5, 1, 2}, 3, false},
-    {STP_MODE_FSDP,
-     {ncclFuncAllGather, ncclFuncReduceScatter},
-     2,
-     {0.5, 1, 2},
-     3,
-     false},
-    {STP_MODE_SEQUENTIAL, {ncclFuncAllReduce}, 1, {1}, 1, true},
-    {STP_MODE_SEQUENTIAL, {ncclFuncAllGather}, 1, {1}, 1, true},
-    {STP_MODE_SEQUENTIAL, {ncclFuncReduceScatter}, 1, {1}, 1, true},
+    {STP_MODE_OVERLAP, 1, {ncclFuncAllReduce}, {0.5, 1, 2}},
+    {STP_MODE_FSDP, 2, {ncclFuncAllGather, ncclFuncReduceScatter}, {0.5, 1, 2}},
+    {STP_MODE_SEQUENTIAL, 1, {ncclFuncAllReduce}, {1}},
+    {STP_MODE_SEQUENTIAL, 1, {ncclFuncAllGather}, {1}},
+    {STP_MODE_SEQUENTIAL, 1, {ncclFuncReduceScatter}, {1}},
 };
 
 const struct stp_range stp_settings_captured = {
@@ -113,9 +107,10 @@ void stp_settings_add(int mode, int coll, uint64_t n_bytes,
         if (settings[i].mode == mode && settings[i].coll == coll &&
             settings[i].n_bytes == n_bytes)
             return;
-    for (size_t i = 0; i < m->n_ratios && *n < STP_MAX_SETTINGS; i++)
-        settings[(*n)++] =
-            (struct stp_setting){mode, coll, n_bytes, m->ratios[i]};
+    for (size_t i = 0; i < MAX_RATIOS && *n < STP_MAX_SETTINGS; i++)
+        if (m->ratios[i] > 0)
+            settings[(*n)++] =
+                (struct stp_setting){mode, coll, n_bytes, m->ratios[i]};
 }
 
 size_t stp_settings_list(const struct stp_comparisons *swept,
@@ -129,7 +124,7 @@ size_t stp_settings_list(const struct stp_comparisons *swept,
         uint64_t begin, end;
 
         /* A mode that decides only on registration is not modelled. */
-        if ((m->registers &&
+        if ((m->mode == STP_MODE_SEQUENTIAL &&
              (info->setups == 0 || !known->modes[m->mode][m->colls[0]])) ||
             !settings_find_range(swept, m, info->n_ranks, &begin, &end))
             continue;
@@ -188,7 +183,7 @@ enum stp_status stp_setting_choose_arms(const struct stp_comparisons *swept,
             }
         }
     }
-    if (min_gain > 0 && m->registers) {
+    if (min_gain > 0 && m->mode == STP_MODE_SEQUENTIAL) {
         arms_ret->n = 2;
         arms_ret->arm[0] = (struct stp_arm){.kind = STP_ARM_AUTO};
         arms_ret->arm[1] = (struct stp_arm){.kind = STP_ARM_AUTO_AGAIN};
@@ -209,7 +204,9 @@ enum stp_status stp_setting_choose_arms(const struct stp_comparisons *swept,
         if ((info->setups >> i & 1) != 0 &&
             (arm.setup.memory == STP_MEMORY_STAGE || /* tried in graphs later */
              settings_is_near(points, m->n_colls, &arm,
-                              m->registers ? near_alone : STP_REFINE_NEAR)) &&
+                              m->mode == STP_MODE_SEQUENTIAL
+                                  ? near_alone
+                                  : STP_REFINE_NEAR)) &&
             status == STP_OK)
             status = stp_arms_add_setups(arms_ret, 1u << i, err);
     }

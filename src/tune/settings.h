@@ -29,11 +29,9 @@ enum {
 /* The sizes at which sequential iterations are captured. */
 extern const struct stp_range stp_settings_captured;
 
-/*
- * Lists the settings of the sizes that were swept: overlapped ones, and
+/* Lists the settings of the sizes that were swept: overlapped ones, and
  * sequential ones, by which stp_compare_registered() decides, on a device that
- * registers buffers and is live or has them recorded. Returns how many.
- */
+ * registers buffers and is live or has them recorded. Returns how many. */
 size_t stp_settings_list(const struct stp_comparisons *swept,
                          const struct stp_device_facts *known,
                          struct stp_setting settings[STP_MAX_SETTINGS]);
@@ -47,13 +45,11 @@ bool stp_settings_has(const struct stp_device_facts *known, int mode, int coll,
 void stp_settings_add(int mode, int coll, uint64_t n_bytes,
                       struct stp_setting *settings, size_t *n);
 
-/*
- * The best arms of the sweep at the setting's size, and those of registered
+/* The best arms of the sweep at the setting's size, and those of registered
  * buffers that the device has.  With a 'min_gain' above 0 only those that may
  * decide something: in sequential iterations, which are for registered buffers,
  * the pair that a rule of that gain would run, and of registered buffers those
- * that are not much slower alone.
- */
+ * that are not much slower alone. */
 enum stp_status stp_setting_choose_arms(const struct stp_comparisons *swept,
                                         double min_gain,
                                         const struct stp_device_info *info,

@@ -34,11 +34,9 @@ struct stp_tune_state {
     bool is_begun; /* the files are there */
 };
 
-/*
- * Begins a state of the two sets of measurements, which must outlive it, on a
+/* Begins a state of the two sets of measurements, which must outlive it, on a
  * machine: loads those of an interrupted run with the same plan and says so,
- * else says why not.  Status not STP_OK if its files cannot be read.
- */
+ * else says why not.  Status not STP_OK if its files cannot be read. */
 enum stp_status stp_tune_state_begin(const struct stp_tune_job *job,
                                      const struct stp_tune_plan *plan,
                                      const struct stp_device_info *info,
@@ -105,12 +103,10 @@ stp_tune_setting_terms(const struct stp_tune_job *job,
 struct stp_range stp_tune_captured(const struct stp_tune_plan *plan,
                                    const struct stp_device_info *info);
 
-/*
- * Measures iterations with the best arms of the sweep: overlapped ones, and
+/* Measures iterations with the best arms of the sweep: overlapped ones, and
  * sequential ones, by which stp_compare_registered() decides, on a device that
  * registers buffers and is live or has them recorded. 'why_not' says why there
- * are none, if the device cannot run them or sizes are missing.
- */
+ * are none, if the device cannot run them or sizes are missing. */
 enum stp_status stp_tune_iterate(const struct stp_tune_pass *pass,
                                  const struct stp_setting_terms *terms,
                                  const struct stp_dataset *swept,

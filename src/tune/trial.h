@@ -53,12 +53,10 @@ enum stp_status stp_trial_prove(const char *path,
                                 const struct stp_comparisons *comparisons,
                                 struct stp_error *err);
 
-/*
- * Keeps AUTO and, for each message, the arm of registered buffers that the
+/* Keeps AUTO and, for each message, the arm of registered buffers that the
  * memory policy names, as if it were the plugin's; a message without one keeps
  * plain buffers. The data have AUTO and those arms. STP_ERR_RANGE if the policy
- * names none of the messages.
- */
+ * names none of the messages. */
 enum stp_status stp_trial_take_memory(const struct stp_policy *memory,
                                       const struct stp_device_info *info,
                                       struct stp_dataset *data,
@@ -69,10 +67,8 @@ enum stp_status stp_trial_add_setups(const struct stp_policy *memory,
                                      struct stp_arms *arms,
                                      struct stp_error *err);
 
-/*
- * Adds sizes between the sizes of each collective in '*plan' that verify the
- * policy: stp_verify_sizes() with the range ends of the policy at 'path'.
- */
+/* Adds sizes between the sizes of each collective in '*plan' that verify the
+ * policy: stp_verify_sizes() with the range ends of the policy at 'path'. */
 enum stp_status stp_trial_add_unseen(const struct stp_device_info *info,
                                      const char *path,
                                      struct stp_measure_plan *plan,

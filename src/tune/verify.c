@@ -379,20 +379,36 @@ static void verify_keep_rows(struct stp_dataset *data,
     data->n_rows = n_kept;
 }
 
-/* Whether the size lies between sizes of steps of its collective. */
-static bool verify_is_within(const struct stp_comparisons *steps,
-                             const struct stp_point *p)
+/* Whether what a size showed alone counts where steps were tried: beyond their
+ * sizes, and between them where the rule holds in the nearest in which NCCL
+ * chose as at this size.  A step with another choice says nothing of this one.
+ */
+static bool verify_counts(const struct stp_comparisons *steps,
+                          const struct stp_derived_rule *rule,
+                          const struct stp_point *p)
 {
-    bool below = false, above = false;
+    const struct stp_point *alike[2] = {NULL, NULL}; /* not above, above */
+    bool is_there[2] = {false, false}, holds = true;
 
     for (size_t i = 0; i < steps->n_points; i++) {
         const struct stp_point *s = &steps->points[i];
-        const bool is_like = s->coll == p->coll && s->n_ranks == p->n_ranks;
+        const bool is_above = s->n_bytes > p->n_bytes;
+        const struct stp_point **near = &alike[is_above];
 
-        below |= is_like && s->n_bytes <= p->n_bytes;
-        above |= is_like && s->n_bytes >= p->n_bytes;
+        if (s->coll != p->coll || s->n_ranks != p->n_ranks)
+            continue;
+        is_there[is_above] = true;
+        if (s->auto_algo >= 0 && s->auto_algo == p->auto_algo &&
+            s->auto_proto == p->auto_proto && s->n_bytes >= rule->min_bytes &&
+            s->n_bytes <= rule->max_bytes &&
+            (*near == NULL || is_above == (s->n_bytes < (*near)->n_bytes)))
+            *near = s;
     }
-    return below && above;
+    for (int i = 0; i < 2; i++)
+        holds &= alike[i] == NULL ||
+                 !stp_verify_refutes(steps, rule, alike[i]->n_bytes);
+    return !is_there[0] || !is_there[1] ||
+           (holds && (alike[0] != NULL || alike[1] != NULL));
 }
 
 /* Trims the rules to the sizes that hold alone and, within the sizes of steps,
@@ -420,16 +436,17 @@ static enum stp_status verify_trim_rules(struct stp_tune_policy *p,
         return stp_nomem(err);
     }
     for (size_t i = 0; i < steps->n_points; i++)
-        waits.points[waits.n_points++] = steps->points[i];
-    for (size_t i = 0; i < verdicts->n_points; i++)
-        if (!verify_is_within(steps, &verdicts->points[i]))
-            waits.points[waits.n_points++] = verdicts->points[i];
+        waits.points[i] = steps->points[i];
     for (size_t i = 0; i < all->n_rules; i++) {
         const struct stp_derived_rule *rule = &all->rules[i];
         struct stp_derived_rule *parts = &kept.rules[kept.n_rules];
         const size_t n_alone = stp_verify_trim(verdicts, rule, alone);
         size_t n = 0;
 
+        waits.n_points = steps->n_points;
+        for (size_t k = 0; k < verdicts->n_points; k++)
+            if (verify_counts(steps, rule, &verdicts->points[k]))
+                waits.points[waits.n_points++] = verdicts->points[k];
         for (size_t k = 0; k < n_alone; k++)
             n += stp_verify_trim(&waits, &alone[k], &parts[n]);
         changed |= n != 1 || parts->min_bytes != rule->min_bytes ||
@@ -506,7 +523,6 @@ static enum stp_status verify_registered(const struct stp_tune_job *job,
                                            .kind = STP_POLICY_OF_MEMORY};
     struct stp_tune_policy again = result->overlap;
     struct verify v = {.job = job,
-
                        .policy = &again,
                        .path = job->files->overlap_trial,
                        .memory = &again.derived,
@@ -535,13 +551,11 @@ enum stp_status stp_tune_verify(const struct stp_tune_job *job,
                                 struct stp_error *err)
 {
     struct verify alone = {.job = job,
-
                            .policy = &result->alone,
                            .path = job->files->trial,
                            .iterated = &result->iterated.data,
                            .registered = &result->registered};
     struct verify overlap = {.job = job,
-
                              .policy = &result->overlap,
                              .path = job->files->overlap_trial};
     const struct stp_memory_data data = {.alone = &result->alone.data,

@@ -122,8 +122,8 @@ class TuneMemory : public InFolder
                               1, device, err, plugin);
     }
 
-    // Tunes all-reduces from 2 to 16 MiB.
-    void Tune(stp_tune_result *result)
+    // Tunes all-reduces, or others, from 2 to 16 MiB.
+    void Tune(stp_tune_result *result, int coll = ncclFuncAllReduce)
     {
         stp_tune_host host{};
         stp_tune_plan plan{};
@@ -137,7 +137,7 @@ class TuneMemory : public InFolder
         host.goes_on = [](void *) { return true; };
         host.tell = [](void *, const char *) {};
         host.user = this;
-        plan.measure.colls[0] = ncclFuncAllReduce;
+        plan.measure.colls[0] = coll;
         plan.measure.n_colls = 1;
         plan.measure.begin = 2 * MiB;
         plan.measure.end = 16 * MiB;
@@ -286,24 +286,32 @@ TEST_F(TuneMemory, StagesInGraphsWhereCapturedIterationsGain)
 class TuneSteps : public TuneMemory
 {
   protected:
-    // h200x2 on which sequential iterations take so many times as long with
-    // ring/ll128.
-    void MakeMachineOfSteps(double factor) const
+    // h200x2 on which ring/ll128 takes so many times as long in sequential
+    // iterations up to 'last' bytes, and at this size alone.
+    void MakeMachineOfSteps(double factor, uint64_t last = UINT64_MAX,
+                            double alone = 1) const
     {
         std::filesystem::copy(STP_FIXTURES "/machines/h200x2", dir_ / "first");
-        std::stringstream lines(Read("first/overlap.csv"));
-        std::string text;
-        for (std::string line; std::getline(lines, line);) {
-            std::vector<std::string> fields = plain_machine::Fields(line);
-            const bool is_slower = fields.back() == "sequential" &&
-                                   fields[2] == "ring" && fields[3] == "ll128";
-            for (size_t i = 9; i < 13 && is_slower; i++)
-                fields[i] = std::to_string(std::stod(fields[i]) * factor);
-            for (size_t i = 0; i < fields.size(); i++)
-                text += (i == 0 ? "" : ",") + fields[i];
-            text += "\n";
+        for (const char *file : {"first/overlap.csv", "first/timings.csv"}) {
+            std::stringstream lines(Read(file));
+            std::string text;
+            for (std::string line; std::getline(lines, line);) {
+                std::vector<std::string> fields = plain_machine::Fields(line);
+                double times = 1;
+                if (fields.size() > 12 && fields[3] == "ll128" &&
+                    fields[2] == "ring")
+                    times = fields.back() == "sequential"
+                                ? (std::stoull(fields[1]) <= last ? factor : 1)
+                            : std::stoull(fields[1]) == last ? alone
+                                                             : 1;
+                for (size_t i = 9; i < 13 && times != 1; i++)
+                    fields[i] = std::to_string(std::stod(fields[i]) * times);
+                for (size_t i = 0; i < fields.size(); i++)
+                    text += (i == 0 ? "" : ",") + fields[i];
+                text += "\n";
+            }
+            Write(file, text);
         }
-        Write("first/overlap.csv", text);
         std::filesystem::copy(dir_ / "first", dir_ / "again");
     }
 
@@ -374,6 +382,19 @@ TEST_F(TuneSteps, DropARuleThatHoldsInOneWayOfLaunching)
         stp_tune_result_free(&result);
     }
     captured_factor = 0;
+}
+
+// Up to 2 MiB NCCL runs ring/ll, then ring/simple, over which the rule gains.
+TEST_F(TuneSteps, SayNothingOfSizesAtWhichNcclChoosesOtherwise)
+{
+    stp_tune_result result{};
+    MakeMachineOfSteps(1.2, 2 * MiB, 0.95);
+
+    Tune(&result, ncclFuncAllGather);
+
+    EXPECT_THAT(RulesAlone(result),
+                ElementsAre("2568448 to 16777216 ring/ll128"));
+    stp_tune_result_free(&result);
 }
 
 TEST_F(TuneSteps, DropARuleThatOnlyCollectivesBackToBackGainBy)

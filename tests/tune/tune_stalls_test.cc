@@ -57,8 +57,8 @@ class TuneStalls : public InFolder
     void TearDown() override
     {
         poses_as_live = false;
-        stp_comparisons_free(&truth_);
-        stp_dataset_free(&truth_data_);
+        for (auto &at_size : truth_)
+            stp_comparisons_free(&at_size.second);
         InFolder::TearDown();
     }
 
@@ -125,9 +125,7 @@ class TuneStalls : public InFolder
         *tuned = Tuned{};
         tuned->measured =
             stp_policy_regret(&result.alone.comparisons, &result.alone.derived);
-        tuned->regret = poses_as_live
-                            ? tuned->measured
-                            : stp_policy_regret(&truth_, &result.alone.derived);
+        ASSERT_NO_FATAL_FAILURE(Judge(result.alone, &tuned->regret));
         AddPlaces(result.alone.derived, "alone", tuned);
         AddPlaces(result.overlap.derived, "overlapped", tuned);
         for (size_t i = 0; i < result.memory.table.n_rules; i++) {
@@ -190,51 +188,63 @@ class TuneStalls : public InFolder
         return n;
     }
 
-    // Measures what arms take on the recorded machine, in so many iterations
-    // a round that nothing of the draws is left.
-    void Measure(const std::string &machine)
+    // By the machine's own times at the sizes that were swept, measured in so
+    // many iterations a round that nothing of the draws is left.
+    void Judge(const stp_tune_policy &policy, stp_regret *regret)
     {
+        const bool as_live = std::exchange(poses_as_live, false);
+        const stp_comparisons &all = policy.comparisons;
+        std::vector<stp_point> points;
+        stp_comparisons swept{};
         stp_measure_options measure{};
-        stp_measure_plan plan{};
         stp_device_facts known{};
         stp_device device{};
         stp_arms arms{};
         stp_error err{};
 
-        machine_ = machine;
         stalls_ = 0;
-        measure.colls[0] = ncclFuncAllGather;
-        measure.colls[1] = ncclFuncReduceScatter;
-        measure.colls[2] = ncclFuncAllReduce;
-        measure.n_colls = 3;
+        measure.n_colls = measure.n_bytes = 1;
         measure.iters = 1000;
         ASSERT_EQ(STP_OK, stp_arms_parse("all", &arms, &err)) << err.text;
         ASSERT_EQ(STP_OK, Open(this, 0, nullptr, &device, &err));
         stp_get_device_facts(&device, &known);
-        ASSERT_EQ(STP_OK,
-                  stp_plan_measurements(&known, &measure, &arms, &plan, &err));
-        ASSERT_EQ(STP_OK, stp_sweep_run(&device, &plan.plan, nullptr, nullptr,
-                                        &truth_data_, &err));
+        for (const stp_point *p = all.points; p < all.points + all.n_points;
+             p++) {
+            stp_measure_plan plan{};
+            stp_comparisons &there = truth_[{p->coll, p->n_bytes}];
+            measure.colls[0] = p->coll;
+            measure.bytes[0] = p->n_bytes;
+            if (there.n_points == 0) {
+                stp_dataset data{};
+                ASSERT_EQ(STP_OK, stp_plan_measurements(&known, &measure, &arms,
+                                                        &plan, &err))
+                    << err.text;
+                ASSERT_EQ(STP_OK, stp_sweep_run(&device, &plan.plan, nullptr,
+                                                nullptr, &data, &err));
+                ASSERT_EQ(STP_OK, stp_compare(&data, &there, &err));
+                stp_dataset_free(&data);
+            }
+            points.push_back(there.points[0]);
+        }
         stp_device_close(&device);
-        ASSERT_EQ(STP_OK, stp_compare(&truth_data_, &truth_, &err));
-        ASSERT_GT(truth_.n_points, 20u);
+        swept.points = points.data();
+        swept.n_points = points.size();
+        EXPECT_GT(swept.n_points, 20u);
+        *regret = stp_policy_regret(&swept, &policy.derived);
+        poses_as_live = as_live;
     }
 
-    // Tunes with and without stalls, with so many seeds unless STP_SEEDS says
+    // Tunes with and without stalls, with these seeds unless STP_SEEDS says
     // otherwise.
-    void Study(const std::string &machine, unsigned n_seeds)
+    void Study(const std::string &machine, unsigned first, unsigned last)
     {
         double log_sum = 0, worst = 1, measured = 1, undisturbed = 1;
         size_t n_places = 0, n_lost = 0, n_gained = 0;
 
-        if (!poses_as_live) {
-            ASSERT_NO_FATAL_FAILURE(Measure(machine));
-        }
-        unsigned first = 1, last = n_seeds;
         if (seeds_text != nullptr &&
             sscanf(seeds_text, "%u-%u", &first, &last) == 1)
             last = std::exchange(first, 1);
-        n_seeds = last - first + 1;
+        const unsigned n_seeds = last - first + 1;
         for (unsigned seed = first; seed <= last; seed++) {
             Tuned without, with;
             // Without, but with the same draws: only stalls differ.
@@ -262,14 +272,11 @@ class TuneStalls : public InFolder
             machine.c_str(), n_seeds, mean, worst, measured, undisturbed,
             n_places, n_lost, n_gained);
         EXPECT_EQ(0u, n_lost);
-        if (poses_as_live)
-            return; // steps are recorded at few of the sizes between
         EXPECT_LE(mean, 1.005);
         EXPECT_LE(worst, 1.03);
     }
 
-    stp_dataset truth_data_{};
-    stp_comparisons truth_{};
+    std::map<std::pair<int, uint64_t>, stp_comparisons> truth_;
     std::string machine_;
     uint64_t seed_ = 0;
     double stalls_ = 0;
@@ -320,20 +327,23 @@ TEST_F(TuneStalls, DoNotChangeTheProductOfIterations)
 
 TEST_F(TuneStalls, LoseNoRuleOfARecordedMachine)
 {
-    Study("h200x4", 2);
+    Study("h200x4", 1, 2);
 }
 
 TEST_F(TuneStalls, LoseNoRuleOfRegisteredBuffers)
 {
     STP_SLOW();
-    Study("h200x2", 1);
+    Study("h200x2", 1, 1);
 }
 
+// With this seed NCCL's all-gathers of 2.5 and 3 MiB, 1.3 times as long as
+// those of a rule, once were left to it: where a step of 2 MiB was no shorter,
+// and where two of three rounds were undisturbed.
 TEST_F(TuneStalls, LoseNoRuleOfAMachineThatIsMeasuredLive)
 {
     STP_SLOW();
     poses_as_live = true;
-    Study("h200x2", 1);
+    Study("h200x2", 17, 17);
 }
 
 } // namespace
