@@ -233,7 +233,9 @@ TEST_F(Cuda, ThePluginArmRunsWhatItsPolicySaysAndLeavesTheRest)
 TEST_F(Cuda, ThePluginReadsAPolicyAgainInTheCommunicatorsThatAreThere)
 {
     OpenWithPolicy("allreduce,0,inf,tree,simple,2,-1,-1\n");
-    const auto run = [this] { return Probe(kPlugin, ncclFuncAllReduce, 1 << 16); };
+    const auto run = [this] {
+        return Probe(kPlugin, ncclFuncAllReduce, 1 << 16);
+    };
     EXPECT_EQ(NCCL_ALGO_TREE, run().algo);
 
     for (int channels : {1, 3}) { // once more, and again

@@ -41,8 +41,6 @@ struct stp_point {
     bool graph;
     struct stp_workload work; /* times are of its iterations */
     uint64_t n_bytes;
-    bool behind;     /* times are of sequential iterations, less their compute:
-                        stp_compare_registered() */
     double auto_us;  /* mean over rounds */
     double noise;    /* standard deviation of AUTO's rounds over their mean */
     size_t n_rounds; /* of AUTO */

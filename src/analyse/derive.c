@@ -137,7 +137,7 @@ static bool derive_is_faster(const struct stp_point *p,
     if (terms->kind == STP_POLICY_OF_STAGE &&
         (c->ran_kernel[0] == '\0' ||
          !derive_bears_compute(p, &c->arm, terms->beside) ||
-         (p->graph && !p->behind &&
+         (p->graph &&
           p->auto_us - p->auto_us / c->gain.low < STP_DERIVE_GRAPH_US)))
         return false;
     /* Copy engines must have run if they are what the arm is for.  NCCL runs

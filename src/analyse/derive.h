@@ -43,11 +43,14 @@ enum { STP_DERIVE_PASSES = 3 };
 /* The least gain of a rule, unless the user says otherwise. */
 #define STP_DERIVE_MIN_GAIN 0.02
 
-/* Microseconds that a staged collective of a CUDA graph must save back to back
- * where no captured iterations of its size were timed, as between other kernels
- * it saves less: each of a Llama's 24 all-reduces of
- * 1, 2, 4 and 8 MiB, among 2,000 nodes of a graph on 4 x H100 with NCCL 2.28.9,
- * saved 6.4 to 10.1 less than back to back. */
+/* Microseconds that a staged collective of a CUDA graph must save, as between
+ * the other kernels of a job's graph it saves less.  Each of a Llama's 24
+ * all-reduces of 1, 2, 4 and 8 MiB, among 2,000 nodes, NCCL 2.28.9:
+ *
+ *   4 x H100  6.4 to 10.1 less than back to back
+ *   2 x H200  5.3 to 9.1 less than in captured iterations, where they saved
+ *             3.6, 12.8, 12.1 and 9.6, and 2.1 to 7.0 less than back to back
+ */
 #define STP_DERIVE_GRAPH_US 11
 
 /* The least gain back to back of another protocol over all-reduces of LL, where

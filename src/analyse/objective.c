@@ -2,11 +2,14 @@
 
 #include <stdlib.h>
 
+#include "analyse/derive.h"
 #include "analyse/order.h"
 #include "analyse/verify.h"
 #include "analyse/wrong.h"
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
+
+static const double max_loss = STP_DERIVE_MIN_GAIN;
 
 static const char *const names[STP_N_OBJECTIVES] = {
     [STP_OBJECTIVE_TIME] = "time",
@@ -142,7 +145,9 @@ static enum stp_status objective_number_rounds(struct pooling *p,
     return status;
 }
 
-/* Whether some workload at this size shows the arm slower than AUTO. */
+/* Whether some workload at this size shows the arm slower than AUTO, or leaves
+ * open that it is by more than 'max_loss': an arm that promises no gain has few
+ * rounds. */
 static bool objective_is_slower(const struct stp_comparisons *verdicts,
                                 const struct stp_point *pooled,
                                 const struct stp_arm *arm)
@@ -153,7 +158,10 @@ static bool objective_is_slower(const struct stp_comparisons *verdicts,
 
         p.work = pooled->work;
         if (p.n_bytes == pooled->n_bytes && stp_point_alike(&p, pooled) &&
-            c != NULL && stp_is_slower(&p, c))
+            c != NULL &&
+            (stp_is_slower(&p, c) ||
+             (0 < c->gain.low && c->gain.low < 1 - max_loss &&
+              1 - c->gain.gain > 2 * p.noise)))
             return true;
     }
     return false;
@@ -281,18 +289,6 @@ static enum stp_status registered_compare_alone(
             status = objective_add_row(&p.pooled, &m, err);
     }
     STP_THEN(status, stp_compare(&p.pooled, comparisons_ret, err));
-    for (size_t i = 0; i < comparisons_ret->n_points && status == STP_OK; i++) {
-        struct stp_point *point = &comparisons_ret->points[i];
-
-        for (size_t k = 0; k < n_sequential; k++) {
-            const struct stp_measurement *s = &p.pooled.rows[k];
-
-            point->behind |=
-                s->coll == point->coll && s->n_bytes == point->n_bytes &&
-                s->n_ranks == point->n_ranks && s->n_nodes == point->n_nodes &&
-                s->graph == point->graph;
-        }
-    }
     stp_dataset_free(&p.each);
     stp_dataset_free(&p.pooled);
     return status;

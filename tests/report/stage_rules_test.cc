@@ -76,7 +76,7 @@ int WantedCtas(const Case &c, bool graph, const Case *launched)
             gain > best && (c.beside[i] == 0 || c.beside[i] >= 1) &&
             (launched == nullptr || launched->beside[i] == 0 ||
              launched->beside[i] >= 1) &&
-            (!graph || waits || 100 - 100 / gain >= STP_DERIVE_GRAPH_US)) {
+            (!graph || 100 - 100 / gain >= STP_DERIVE_GRAPH_US)) {
             best = gain;
             ctas = kCtas[i];
         }
