@@ -232,4 +232,33 @@ TEST(StageRules, GainAtEverySizeOfRealGpusThatTheyDecide)
     stp_policy_free(policy);
 }
 
+// 2 x H200: the forward pass of a Llama, a CUDA graph whose all-reduces are all
+// of one size, was that much faster with them staged, each in its best way.
+TEST(StageRules, LeaveAllReducesPlainThatALlamaLosesBy)
+{
+    const TemporaryFolder folder;
+    const struct {
+        uint64_t mib;
+        double gain; // of the pass
+        int ctas;    // of the rule; -1: none
+    } cases[] = {{1, 0.958, -1},
+                 {2, 1.049, 32},
+                 {4, 1.023, -1}, // slower where compute goes on
+                 {8, 1.002, -1}};
+    Data d;
+    Load("h200x2_staged_steps.csv", &d);
+    stp_policy *policy = DeriveAndRead(d, folder.Path("p.stage"));
+
+    for (const auto &c : cases) {
+        const stp_memory_query query{
+            ncclFuncAllReduce, c.mib << 20, 2, 1, false, "", true};
+        const stp_rule *rule = stp_memory_policy_match(policy, &query);
+
+        EXPECT_EQ(c.ctas, rule == nullptr ? -1 : rule->min_ctas)
+            << c.mib << " MiB, of " << c.gain;
+        EXPECT_TRUE(rule == nullptr || c.gain >= 1.02);
+    }
+    stp_policy_free(policy);
+}
+
 } // namespace
