@@ -385,26 +385,23 @@ static ncclResult_t overlap_find_comm(const struct mock_machine *machine,
     return rc;
 }
 
-/* Sets a record's slowdown by bisection: iterations take longer with it. */
+/* Sets a record's slowdown, of which the time of iterations is a linear
+ * function. */
 static ncclResult_t overlap_find_slowdown(const char *path, double scatter_us,
                                           struct mock_record *r)
 {
     struct mock_overlap o = {.compute_us = r->compute_us,
                              .comm_us = r->comm_us};
-    double lo = log(1. / 64);
-    double hi = log(64);
+    const double alone_us =
+        mock_iteration_us(r->mode, &o, scatter_us, r->n_layers);
+    double slowdown = 0;
     char scatter[64] = "";
 
-    for (int i = 0; i < 60; i++) {
-        double middle = (lo + hi) / 2;
-
-        o.slowdown = exp(middle);
-        if (mock_iteration_us(r->mode, &o, scatter_us, r->n_layers) < r->mean)
-            lo = middle;
-        else
-            hi = middle;
-    }
-    r->log_slowdown = (lo + hi) / 2;
+    o.slowdown = 1;
+    slowdown =
+        (r->mean - alone_us) /
+        (mock_iteration_us(r->mode, &o, scatter_us, r->n_layers) - alone_us);
+    r->log_slowdown = log(fmin(fmax(slowdown, 1. / 64), 64));
     o.slowdown = exp(r->log_slowdown);
     if (fabs(mock_iteration_us(r->mode, &o, scatter_us, r->n_layers) -
              r->mean) <= 1e-9 * r->mean)
