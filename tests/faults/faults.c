@@ -26,16 +26,10 @@
 
 static struct fault_plan nothing;
 static struct fault_plan *plan = &nothing;
-static _Thread_local bool rests;
 
 EXPORTED void fault_follow(struct fault_plan *other)
 {
     plan = other;
-}
-
-EXPORTED void fault_rest(bool now)
-{
-    rests = now;
 }
 
 /* Before the program runs, and in each that it starts. */
@@ -114,7 +108,7 @@ static bool faults_count(enum fault_kind kind)
 /* Whether this call, which returns to 'caller', fails. */
 static bool faults_strike(enum fault_kind kind, const void *caller)
 {
-    return plan->kind != FAULT_NONE && !rests && faults_are_ours(caller) &&
+    return plan->kind != FAULT_NONE && faults_are_ours(caller) &&
            faults_count(kind);
 }
 

@@ -39,6 +39,3 @@ struct fault_plan {
 
 /* From now on this process and its children do as 'plan' says. */
 void fault_follow(struct fault_plan *plan);
-
-/* While a thread rests, none of its calls counts: gcov's in ours. */
-void fault_rest(bool rests);
