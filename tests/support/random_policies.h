@@ -34,8 +34,8 @@ inline std::string RangeText(const stp_range &range, const char *between)
 inline std::string HeaderText(stp_policy_kind kind)
 {
     static const char *const own[STP_N_POLICY_KINDS] = {
-        "algorithm,protocol,channels,min_bytes_per_rank,max_bytes_per_rank,"
-        "numPipeOps,regBuff,chunk_bytes\n",
+        ("algorithm,protocol,channels,min_bytes_per_rank,max_bytes_per_rank,"
+         "numPipeOps,regBuff,chunk_bytes\n"),
         "memory,min_ctas,overlap\n", "memory,min_ctas,graph\n"};
 
     return std::string("collective,min_bytes,max_bytes,nNodes,nRanks,gpu,") +

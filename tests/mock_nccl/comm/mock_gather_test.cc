@@ -7,7 +7,6 @@ using namespace mock_test;
 namespace
 {
 
-constexpr size_t K = 1 << 10;
 constexpr size_t M = 1 << 20;
 
 mock_call Broadcast(int root, size_t n_bytes)

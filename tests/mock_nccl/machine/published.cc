@@ -210,7 +210,7 @@ void PrintExam(const std::vector<Cell> &cells)
                 "and p95:\n%-42s  %-13s  %-13s  %-13s\n",
                 "", "NCCL's model", "as it is", "fitted to others");
     for (const auto &[gpu, version] : tables) {
-        const Select of_table = [&](const Cell &c) {
+        const Select of_table = [gpu = gpu, version = version](const Cell &c) {
             return c.gpu == gpu && c.version == version;
         };
         PrintRow(gpu + ", NCCL " + version, cells, unseen, of_table);
