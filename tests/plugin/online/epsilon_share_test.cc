@@ -75,9 +75,8 @@ struct Job {
                 stp_choice *first = &choices[call % 64];
                 if (r == kRanks - 1)
                     *first = choice;
-                EXPECT_TRUE(choice.algo == first->algo &&
-                            choice.proto == first->proto)
-                    << "ranks disagree at call " << call;
+                if (choice.algo != first->algo || choice.proto != first->proto)
+                    ADD_FAILURE() << "ranks disagree at call " << call;
             }
             const bool is_best = choice.algo == NCCL_ALGO_TREE &&
                                  choice.proto == NCCL_PROTO_LL128;
