@@ -285,7 +285,7 @@ void stp_rounds_begin(unsigned rounds, const struct stp_rounds_terms *terms,
     const unsigned n_spare =
         stp_rounds_spare(rounds) + (info->max_rounds > 0 ? rounds : 0);
     const bool is_long =
-        (rounds > terms->most ? rounds : 2 * terms->most) + n_spare >
+        (rounds > terms->most ? rounds : 2 * terms->most) + 2 * n_spare >
         STP_ROUNDS_MOST;
 
     memset(r, 0, sizeof(*r));
@@ -343,7 +343,7 @@ bool stp_rounds_next(struct stp_rounds *r, unsigned *round_ret,
             return true;
         }
         goes_on = r->n_until != most && rounds_stop_lanes(r);
-        resumes = rounds_resume_lanes(r) && r->n_spare > 0;
+        resumes = rounds_resume_lanes(r) && r->n_more < r->n_spare;
         if (!goes_on && !resumes)
             return false;
         if (goes_on) {
@@ -353,7 +353,6 @@ bool stp_rounds_next(struct stp_rounds *r, unsigned *round_ret,
                                                   : most;
         } else {
             r->n_more++;
-            r->n_spare--;
         }
     }
 }

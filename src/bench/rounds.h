@@ -42,7 +42,7 @@ struct stp_rounds_terms {
      * gain of a rule, and a plugin that ran as AUTO, with nothing else to
      * measure, after the first.  One of whose rounds fewer than two prove to be
      * undisturbed, or fewer than planned, and too few for what it promises,
-     * resumes.  0: all arms have all rounds. */
+     * resumes, for stp_rounds_spare() at most.  0: all arms have all. */
     unsigned few;
     /* An arm that is unsure after the rounds planned has so many, in one go, as
      * looking after each would find gains that are none; and twice as many
