@@ -292,25 +292,21 @@ static ncclResult_t records_read_all(struct mock_csv *csv, bool is_overlap,
 static int records_compare_key(const struct mock_record *a,
                                const struct mock_record *b)
 {
-    const int differences[] = {
-        (int)a->mode - (int)b->mode,
-        a->coll - b->coll,
-        a->algo - b->algo,
-        a->proto - b->proto,
-        a->n_channels - b->n_channels,
-        (a->n_bytes > b->n_bytes) - (a->n_bytes < b->n_bytes),
-        (a->compute_us > b->compute_us) - (a->compute_us < b->compute_us),
-        a->n_layers - b->n_layers,
-        a->scatter_algo - b->scatter_algo,
-        a->scatter_proto - b->scatter_proto,
-        strcmp(a->run, b->run),
-        a->round - b->round,
-    };
+    int d = (int)a->mode - (int)b->mode;
 
-    for (size_t i = 0; i < sizeof(differences) / sizeof(differences[0]); i++)
-        if (differences[i] != 0)
-            return differences[i];
-    return 0;
+    d = d != 0 ? d : a->coll - b->coll;
+    d = d != 0 ? d : a->algo - b->algo;
+    d = d != 0 ? d : a->proto - b->proto;
+    d = d != 0 ? d : a->n_channels - b->n_channels;
+    d = d != 0 ? d : (a->n_bytes > b->n_bytes) - (a->n_bytes < b->n_bytes);
+    d = d != 0
+            ? d
+            : (a->compute_us > b->compute_us) - (a->compute_us < b->compute_us);
+    d = d != 0 ? d : a->n_layers - b->n_layers;
+    d = d != 0 ? d : a->scatter_algo - b->scatter_algo;
+    d = d != 0 ? d : a->scatter_proto - b->scatter_proto;
+    d = d != 0 ? d : strcmp(a->run, b->run);
+    return d != 0 ? d : a->round - b->round;
 }
 
 static int records_compare_key_and_line(const void *a_, const void *b_)
