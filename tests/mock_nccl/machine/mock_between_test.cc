@@ -3,6 +3,7 @@
 // NCCL's own choice.
 #include <algorithm>
 #include <cmath>
+#include <regex>
 
 #include "support/mock_folder.h"
 #include "support/mock_times.h"
@@ -13,11 +14,6 @@ namespace
 {
 
 constexpr size_t kLarge = 512 << 10; // from here on no launch is seen
-
-std::string PathOf(const std::string &machine, const char *file)
-{
-    return STP_FIXTURES "/machines/" + machine + "/" + file;
-}
 
 // Errors in percent, of all sizes and from kLarge on: median and p95.
 struct Errors {
@@ -74,8 +70,9 @@ struct Choices {
 // second one is left, from the second ('odd' false) or third on.
 Machine LoadHalf(const std::string &name, const Choices &choices, bool odd)
 {
+    const std::string from = STP_FIXTURES "/machines/" + name + "/";
     Folder folder;
-    std::stringstream lines(ReadFile(PathOf(name, "timings.csv")));
+    std::stringstream lines(ReadFile(from + "timings.csv"));
     std::string text;
 
     for (std::string line; std::getline(lines, line);) {
@@ -92,7 +89,7 @@ Machine LoadHalf(const std::string &name, const Choices &choices, bool odd)
             text += line + "\n";
     }
     for (const char *file : {"machine.csv", "graphs.xml"})
-        folder.Write(file, ReadFile(PathOf(name, file)));
+        folder.Write(file, ReadFile(from + file));
     folder.Write("timings.csv", text);
     return LoadFolder(folder.Path());
 }
@@ -108,6 +105,7 @@ const Bound kBounds[] = {
     {"h100x2", {1.7, 15.3, 1.4, 6.1}},
     {"h100x2_nccl2.30", {2.0, 12.6, 2.3, 12.5}},
     {"h200x2", {1.8, 10.5, 1.3, 10.3}},
+    {"h200x2_staged", {1.1, 5.8, .9, 4.5}},
     {"h200x4", {.8, 4.4, .8, 4.4}},
     {"h200x4_full", {1.5, 7.4, 1.3, 7.4}},
 };
@@ -142,9 +140,8 @@ TEST_P(Between, RecordedSizesTimesComeCloseToWhatWasRecorded)
 
 INSTANTIATE_TEST_SUITE_P(Machines, Between, testing::ValuesIn(kBounds),
                          [](const auto &bound) {
-                             std::string name = bound.param.machine;
-                             std::replace(name.begin(), name.end(), '.', '_');
-                             return name;
+                             return std::regex_replace(bound.param.machine,
+                                                       std::regex("[.]"), "_");
                          });
 
 // Two machines of four H200s each, of two leases.
