@@ -85,20 +85,25 @@ static bool derive_holds(const struct stp_point *p, const struct stp_arm *arm,
 }
 
 /* Whether no iteration of the size in which compute goes on was slower: arms
- * that are not there were. */
+ * that are not there were.  Where other collectives had such iterations and
+ * this one none, nobody looked. */
 static bool derive_bears_compute(const struct stp_point *p,
                                  const struct stp_arm *arm,
                                  const struct stp_comparisons *beside)
 {
+    bool is_there = beside == NULL || beside->n_points == 0;
+
     for (size_t i = 0; beside != NULL && i < beside->n_points; i++) {
         const struct stp_point *q = &beside->points[i];
 
-        if (q->coll == p->coll && q->n_nodes == p->n_nodes &&
-            q->n_ranks == p->n_ranks && q->n_bytes == p->n_bytes &&
-            stp_point_arm(q, arm) == NULL)
+        if (q->coll != p->coll || q->n_nodes != p->n_nodes ||
+            q->n_ranks != p->n_ranks)
+            continue;
+        is_there = true;
+        if (q->n_bytes == p->n_bytes && stp_point_arm(q, arm) == NULL)
             return false;
     }
-    return true;
+    return is_there;
 }
 
 bool stp_derive_doubts(const struct stp_point *point,
