@@ -184,7 +184,7 @@ size_t stp_verify_trim(const struct stp_comparisons *verdicts,
                        struct stp_derived_rule *parts)
 {
     uint64_t from = rule->min_bytes;
-    uint64_t refuted;
+    uint64_t refuted = 0;
     size_t n = 0;
 
     while (verify_find_next(verdicts, rule, from, true, &refuted)) {
