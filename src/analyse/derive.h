@@ -5,7 +5,11 @@
  * by times of interleaved rounds: models decide nothing, and single passes only
  * if the terms trust them.  An arm that is NCCL's own choice gains nothing.
  * Which times: objective.h.  A rule goes on at neighbouring sizes without one
- * where the interval of its arm lies above 1, unless it stages.
+ * where the interval of its arm lies above 1, unless it stages.  Rules for
+ * buffers stand at sizes at which AUTO takes as long for four times the bytes,
+ * where hosts or latency take the time, if at two thirds of them, or else at
+ * none: a few of a dozen are chance, and others in the next run (half of those
+ * of 2 x H200).
  *
  * A rule for tuners reaches halfway (geometrically) to the neighbouring
  * measured size on either side: less far if the lower end of its gain's
@@ -39,6 +43,10 @@ enum { STP_DERIVE_PASSES = 3 };
 
 /* The end of a rule that reaches beyond all sizes. */
 #define STP_DERIVE_NO_END UINT64_MAX
+
+/* How much longer AUTO takes, at most, for a message of four times as many
+ * bytes, where launches take the time. */
+#define STP_DERIVE_LAUNCH 1.05
 
 /* The least gain of a rule, unless the user says otherwise. */
 #define STP_DERIVE_MIN_GAIN 0.02

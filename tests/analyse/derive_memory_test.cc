@@ -87,7 +87,15 @@ INSTANTIATE_TEST_SUITE_P(Table, DeriveMemory, testing::Values(
     MemoryCase{"not_if_it_is_gone_as_slower_in_a_workload",
                {{100, 0, 0, 1.2, 1, 0}}, {}, {}},
     MemoryCase{"and_faster_than_nccl_where_no_policy_ran",
-               {{100, 0, 0, 1.2, 0, 0.99}}, {}, {}}),
+               {{100, 0, 0, 1.2, 0, 0.99}}, {}, {}},
+    MemoryCase{"at_two_thirds_of_the_sizes_that_take_as_long",
+               {{100, 0, 0, 1.1, 0, 0}, {400, 0, 0, 0.9, 0, 0},
+                {1600, 0, 0, 1.1, 0, 0}, {6400, 0, 0, 1.1, 0, 0}},
+               {"100-100 sym", "1600-1600 sym", "6400-6400 sym"}, {}},
+    MemoryCase{"or_at_none_of_them",
+               {{100, 0, 0, 1.1, 0, 0}, {400, 0, 0, 0.9, 0, 0},
+                {1600, 0, 0, 0.9, 0, 0}, {6400, 0, 0, 1.1, 0, 0}},
+               {"6400-6400 sym"}, {}}),
     [](const auto &of) { return of.param.name; });
 // clang-format on
 
