@@ -94,10 +94,11 @@ bool stp_variable_is_off(const struct stp_variable *v, const char *value)
     return strcmp(v->off, "not0") == 0 ? n != 0 : n == atoll(v->off);
 }
 
-static bool variable_misreads_number(const char *value, char *text)
+static bool variable_misreads_number(const char *words, const char *value,
+                                     char *text)
 {
-    char *end;
-    long long n;
+    long long n, least, most;
+    char *end, beyond[8] = "";
 
     errno = 0;
     n = strtoll(value, &end, 0);
@@ -107,8 +108,19 @@ static bool variable_misreads_number(const char *value, char *text)
     else if (end[strspn(end, " \t\r")] != '\0')
         snprintf(text, STP_VARIABLE_TEXT, "NCCL reads it as %lld%s", n,
                  end == value ? "" : ", and not what follows the digits");
-    else
+    else if (sscanf(words, "%*d %lld..%lld %7s", &least, &most, beyond) < 2 ||
+             (n >= least && n <= most) || n == atoll(words))
         return false;
+    else if (beyond[0] == 'l' || (beyond[0] == 'm' && n > most))
+        snprintf(text, STP_VARIABLE_TEXT,
+                 "NCCL takes it as %lld, expected %lld to %lld", most, least,
+                 most);
+    else
+        snprintf(text, STP_VARIABLE_TEXT, "NCCL %s, expected %lld to %lld",
+                 beyond[0] == 'd'    ? "hands it to the adapter unchecked"
+                 : beyond[0] == '\0' ? "does not check it"
+                                     : "passes over it",
+                 least, most);
     return true;
 }
 
@@ -121,7 +133,7 @@ static bool variable_misreads_threads(const char *words, const char *value,
     const long long most = atoll(words + strcspn(words, ",") + 1);
     long long taken = n;
 
-    if (variable_misreads_number(value, text))
+    if (variable_misreads_number("", value, text))
         return true;
     if (n > 0 && (n % 32 != 0 || n > most))
         taken = most;
@@ -161,7 +173,7 @@ bool stp_variable_is_misread(const struct stp_variable *v, const char *value,
     if (value[0] == '\0')
         return false;
     if (stp_variable_is(v, "int"))
-        return variable_misreads_number(value, text);
+        return variable_misreads_number(words, value, text);
     if (stp_variable_is(v, "threads"))
         return variable_misreads_threads(words, value, text);
     if (stp_variable_is(v, "list"))

@@ -1,4 +1,5 @@
 /* doctor_settings.c - nccl.conf files, variables and the policy they name */
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,6 +147,51 @@ static void settings_judge_choice(struct stp_doctor *d)
                      proto);
 }
 
+/* Tells of a list of names, as NCCL reads it, that leaves none of the devices
+ * here. */
+static void settings_judge_devices(struct stp_doctor *d,
+                                   const struct stp_variable *v,
+                                   const char *value)
+{
+    const bool is_net = strcmp(stp_variable_words(v), "net") == 0;
+    const bool excepts = *value == '^';
+    const char *names = value + excepts;
+    const bool exactly = *names == '=';
+    char text[STP_CLI_PATH], list[STP_VARIABLE_TEXT] = "";
+    glob_t found;
+    bool any = false;
+
+    names += exactly;
+    snprintf(text, sizeof(text), "%s/sys/class/%s/*", d->root,
+             stp_variable_words(v));
+    if (*names == '\0' || glob(text, 0, NULL, &found) != 0)
+        return;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        const char *name = stp_base_name(found.gl_pathv[i]);
+        bool has = false;
+
+        for (const char *at = names; *at != '\0';) {
+            const size_t n = strcspn(at, ",:");
+
+            has |= n > 0 && strncmp(name, at, n) == 0 &&
+                   (!exactly || name[n] == '\0');
+            at += strcspn(at, ",");
+            at += *at != '\0';
+        }
+        any |= has != excepts;
+        stp_append(list, sizeof(list), "%s%s", i > 0 ? ", " : "", name);
+    }
+    globfree(&found);
+    if (!any)
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                     is_net ? "NCCL finds no interface, and the job ends"
+                            : "NCCL goes on without InfiniBand and RoCE, and "
+                              "hosts talk over sockets",
+                     "correct it, or unset it",
+                     "%s=%s (%s) leaves none of what is here: %s", v->name,
+                     value, stp_doctor_where(d, v->name), list);
+}
+
 /* Tells which values NCCL reads otherwise than they were meant, and variables
  * that no NCCL here reads. */
 static void settings_judge_values(struct stp_doctor *d)
@@ -168,6 +214,8 @@ static void settings_judge_values(struct stp_doctor *d)
             stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, text,
                          "correct it, or unset it", "%s=%s is set in %s",
                          v.name, value, stp_doctor_where(d, v.name));
+        if (stp_variable_is(&v, "names"))
+            settings_judge_devices(d, &v, value);
         if (!is_read)
             stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, NULL, "unset it",
                          "%s=%s (%s) is not read by the NCCL here; NCCL 2.%d "
