@@ -12,6 +12,7 @@
 #include "device/device.h"
 #include "device/engine.h"
 #include "launch/world.h"
+#include "plugin/conf.h"
 
 enum stp_exit {
     STP_EXIT_OK = 0,
@@ -135,9 +136,13 @@ struct stp_found_tuner {
     int version; /* of the interface; 0: none */
     char name[128];
     char path[1024];
-    char by[32];   /* what named it: "STEPTUNE_CHAIN" */
+    char by[192];  /* what named it: "STEPTUNE_CHAIN" */
     char why[512]; /* STEPTUNE_CHAIN names none; else "" */
 };
+
+/* What NCCL's files (plugin/conf.h) give a job here for a variable that it
+ * lacks; false: nothing. */
+bool stp_find_conf(const char *name, struct stp_conf_value *value_ret);
 
 /* The value that STEPTUNE_CHAIN is to have where ours is put into jobs of this
  * environment; NULL: none, which is "auto". */

@@ -9,6 +9,7 @@
 #include "cli/doctor/doctor.h"
 #include "core/utf8.h"
 #include "plugin/lower.h"
+#include "plugin/settings.h"
 
 static void lower_ask(const void *question, void *answer)
 {
@@ -27,10 +28,20 @@ static void lower_ask(const void *question, void *answer)
     snprintf(found->by, sizeof(found->by), "%s", lower.found_by);
 }
 
+bool stp_find_conf(const char *name, struct stp_conf_value *value_ret)
+{
+    return stp_conf_find(stp_doctor_setting("STEPTUNE_ROOT"), STP_NEWEST_TUNER,
+                         name, value_ret);
+}
+
 const char *stp_chain_setting(void)
 {
-    return stp_lower_setting(getenv("STEPTUNE_CHAIN"),
-                             getenv("NCCL_TUNER_PLUGIN"));
+    static struct stp_conf_value conf;
+    const char *chain = stp_setting("STEPTUNE_CHAIN");
+
+    if (chain == NULL && stp_find_conf("STEPTUNE_CHAIN", &conf))
+        chain = conf.value;
+    return stp_lower_setting(chain, getenv("NCCL_TUNER_PLUGIN"));
 }
 
 void stp_find_lower(const char *chain, int newest,
@@ -39,6 +50,7 @@ void stp_find_lower(const char *chain, int newest,
     const struct stp_lower_question question = {
         .chain = chain,
         .net = getenv("NCCL_NET_PLUGIN"),
+        .root = stp_doctor_setting("STEPTUNE_ROOT"),
         .newest = newest,
     };
     char why[STP_SYMPTOM_TEXT];

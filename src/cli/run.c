@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include "cli/cli.h"
 #include "child/job.h"
 #include "core/policy/memory_policy.h"
+#include "plugin/lower.h"
 #include "plugin/online/online_settings.h"
 #include "plugin/online/recorder.h"
 #include "report/file.h"
@@ -89,32 +91,44 @@ static int run_set(const char *name, const char *value)
                : stp_complain_error(NULL, &err);
 }
 
-/* Sets NCCL_TUNER_PLUGIN or NCCL_PROFILER_PLUGIN, and says so if that replaces
- * another one. */
-static int run_set_plugin(const char *name, const char *plugin)
+/* What a job has for a variable before this command sets it: as it is here, or
+ * in nccl.conf; false: nothing. */
+static bool run_find_before(const char *name, struct stp_conf_value *before)
 {
-    const char *before = getenv(name);
-
-    if (before != NULL && stp_job_has(name) && strcmp(before, plugin) != 0)
-        stp_complain("%s=%s is replaced for this job", name, before);
-    return run_set(name, plugin);
+    if (!stp_job_has(name))
+        return stp_find_conf(name, before);
+    snprintf(before->value, sizeof(before->value), "%s", getenv(name));
+    before->where[0] = '\0';
+    return true;
 }
 
-/* Sets NCCL_TUNER_PLUGIN to ours, which asks the tuner that was there first. */
-static int run_set_chain(const char *plugin)
+/* Sets NCCL_TUNER_PLUGIN or NCCL_PROFILER_PLUGIN, and says so if that replaces
+ * another one.  Ours asks the tuner that was there first, unless
+ * STEPTUNE_CHAIN has another; it finds that of nccl.conf itself. */
+static int run_set_plugin(const char *name, const char *plugin)
 {
-    const char *before = getenv("NCCL_TUNER_PLUGIN");
-    const char *chain = stp_chain_setting();
+    const char *chain = stp_chain_setting(), *displaced = getenv(name);
+    struct stp_conf_value before;
+    bool moves, asks;
 
-    if (chain == NULL || chain != before)
-        return run_set_plugin("NCCL_TUNER_PLUGIN", plugin);
-    stp_complain("NCCL_TUNER_PLUGIN=%s is replaced for this job, and goes to "
-                 "STEPTUNE_CHAIN: that is asked first, and decides where no "
-                 "rule applies",
-                 before);
-    return run_set("STEPTUNE_CHAIN", before) == STP_EXIT_OK
-               ? run_set("NCCL_TUNER_PLUGIN", plugin)
-               : STP_EXIT_FAILED;
+    if (!run_find_before(name, &before) || strcmp(before.value, plugin) == 0)
+        return run_set(name, plugin);
+    asks = strcmp(name, "NCCL_TUNER_PLUGIN") == 0 &&
+           stp_lower_setting(NULL, before.value) != NULL;
+    moves = asks && chain != NULL && chain == displaced;
+    asks &= moves || (before.where[0] != '\0' &&
+                      (chain == NULL || strcasecmp(chain, "auto") == 0));
+    stp_complain("%s=%s%s%s is replaced for this job%s%s", name, before.value,
+                 before.where[0] != '\0' ? " in " : "", before.where,
+                 moves ? ", and goes to STEPTUNE_CHAIN" : "",
+                 !asks ? ""
+                 : strcasecmp(before.value, "none") == 0
+                     ? ": no tuner is asked first"
+                     : ": that is asked first, and decides where no rule "
+                       "applies");
+    if (moves && run_set("STEPTUNE_CHAIN", before.value) != STP_EXIT_OK)
+        return STP_EXIT_FAILED;
+    return run_set(name, plugin);
 }
 
 /* Puts a path in front of those that a variable has. */
@@ -222,14 +236,15 @@ static int run_find_policy(const struct run_options *o, char path[STP_CLI_PATH])
 {
     static const char *const names[] = {DEFAULT_POLICY, "nccl_tuner.conf"};
     const char *name = o->policy;
+    struct stp_conf_value file;
     struct stp_policy *policy;
     struct stp_error err;
 
     path[0] = '\0';
     if (name == NULL && o->online && stp_job_has("STEPTUNE_WARM_START"))
         name = getenv("STEPTUNE_WARM_START");
-    if (name == NULL && stp_job_has("NCCL_TUNER_CONFIG_FILE"))
-        name = getenv("NCCL_TUNER_CONFIG_FILE");
+    if (name == NULL && run_find_before("NCCL_TUNER_CONFIG_FILE", &file))
+        name = file.value;
     for (int i = 0; i < (o->online ? 2 : 1) && name == NULL; i++)
         if (access(names[i], F_OK) == 0)
             name = names[i];
@@ -257,7 +272,7 @@ static int run_set_tuner(struct run_options *o, const char *policy,
 
     if (stp_find_plugin(name, plugin, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
-    status = run_set_chain(plugin);
+    status = run_set_plugin("NCCL_TUNER_PLUGIN", plugin);
     if (status == STP_EXIT_OK && !o->online)
         status = run_set("NCCL_TUNER_CONFIG_FILE", policy);
     if (status == STP_EXIT_OK && o->online)

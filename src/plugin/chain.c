@@ -237,9 +237,11 @@ static enum stp_status chain_find(const struct stp_chain_init *init,
                                   struct stp_lower *lower_ret,
                                   struct stp_error *err)
 {
-    const struct stp_lower_question question = {stp_setting("STEPTUNE_CHAIN"),
-                                                stp_setting("NCCL_NET_PLUGIN"),
-                                                init->version, .is_job = true};
+    const struct stp_lower_question question = {
+        .chain = stp_setting("STEPTUNE_CHAIN"),
+        .net = stp_setting("NCCL_NET_PLUGIN"),
+        .newest = init->version,
+        .is_job = true};
 
     return stp_lower_find(&question, lower_ret, err);
 }

@@ -9,6 +9,7 @@
 
 #include "core/rng.h"
 #include "nccl_tuner_abi.h"
+#include "plugin/conf.h"
 #include "plugin/old_glibc.h"
 
 /* Where these are not in libc, NCCL has loaded libdl for all; if not, they are
@@ -23,6 +24,7 @@ enum {
     OLDEST = 2,            /* version of the interface */
     NEWEST_OPENED_NET = 3, /* NCCL up to 2.23, which opens the net plugin */
     NEWEST_WORD_NET = 4, /* up to 2.26 "" is as if it were unset; 2.28: none */
+    FIRST_NONE = 5,      /* 2.28, to which NCCL_TUNER_PLUGIN=none is a word */
     NAME_SIZE = 255,     /* NCCL's, from 2.26 on */
     OLDEST_NET = 4,      /* version of a net plugin */
     NEWEST_NET = 16,
@@ -73,11 +75,12 @@ static int lower_find_symbol(void *library, const char *prefix, int newest,
 
 /* The last of the listed net plugins that is loaded, which NCCL's search asks;
  * outside of a job the first that is one. */
-static void *lower_open_net(const struct stp_lower_question *q)
+static void *lower_open_net(const struct stp_lower_question *q,
+                            const char *value)
 {
     const bool is_unset =
-        q->net == NULL || (q->net[0] == '\0' && q->newest <= NEWEST_WORD_NET);
-    const char *names = is_unset ? NET ".so" : q->net;
+        value == NULL || (value[0] == '\0' && q->newest <= NEWEST_WORD_NET);
+    const char *names = is_unset ? NET ".so" : value;
     const bool opens = !q->is_job || q->newest <= NEWEST_OPENED_NET;
     void *found = NULL;
 
@@ -192,44 +195,70 @@ static enum lower_kind lower_take(struct stp_lower *lower, void *library,
         dlclose(library);
         return lower->version == 0 ? LOWER_NONE : LOWER_OURS;
     }
-    lower->found_by = found_by;
+    snprintf(lower->found_by, sizeof(lower->found_by), "%s", found_by);
     if (dladdr(lower->symbol, &info) != 0)
         snprintf(lower->path, sizeof(lower->path), "%s", info.dli_fname);
     lower->identity = lower_identity(lower);
     return LOWER_TAKEN;
 }
 
+/* What nccl.conf has for a variable that the environment lacks or ours hides;
+ * NULL: nothing. */
+static const char *lower_conf(const struct stp_lower_question *q,
+                              const char *name, struct stp_conf_value *conf)
+{
+    return stp_conf_find(q->root != NULL ? q->root : "", q->newest, name, conf)
+               ? conf->value
+               : NULL;
+}
+
 enum stp_status stp_lower_find(const struct stp_lower_question *q,
                                struct stp_lower *lower_ret,
                                struct stp_error *err)
 {
-    const bool is_named = q->chain != NULL && q->chain[0] != '\0' &&
-                          strcasecmp(q->chain, "auto") != 0;
     /* what NCCL up to 2.25 does; 2.26 and 2.27 have the version of 2.24 */
     const int mode = q->newest <= NEWEST_OPENED_NET ? RTLD_LAZY : RTLD_NOW;
     enum lower_kind kind = LOWER_ABSENT;
+    struct stp_conf_value chain, tuner, net;
+    char by[STP_LOWER_BY] = TUNER ".so";
+    const char *name = q->chain;
+    bool is_named;
     void *library;
 
     *lower_ret = (struct stp_lower){.symbol = NULL};
-    if (dlopen == NULL || (is_named && strcasecmp(q->chain, "none") == 0))
+    if (name == NULL || name[0] == '\0')
+        name = lower_conf(q, "STEPTUNE_CHAIN", &chain);
+    is_named = name != NULL && strcasecmp(name, "auto") != 0;
+    if (is_named)
+        snprintf(by, sizeof(by), "STEPTUNE_CHAIN");
+    else {
+        name =
+            stp_lower_setting(NULL, lower_conf(q, "NCCL_TUNER_PLUGIN", &tuner));
+        if (name != NULL)
+            snprintf(by, sizeof(by), "NCCL_TUNER_PLUGIN in %.160s",
+                     tuner.where);
+    }
+    if (dlopen == NULL || (name != NULL && strcasecmp(name, "none") == 0 &&
+                           (is_named || q->newest >= FIRST_NONE)))
         return STP_OK;
-    library = lower_open(TUNER, is_named ? q->chain : TUNER ".so", mode);
+    library = lower_open(TUNER, name != NULL ? name : TUNER ".so", mode);
     if (library != NULL)
-        kind = lower_take(lower_ret, library, q->newest,
-                          is_named ? "STEPTUNE_CHAIN" : TUNER ".so");
+        kind = lower_take(lower_ret, library, q->newest, by);
     if (kind == LOWER_ABSENT || kind == LOWER_OURS) {
-        library = lower_open_net(q);
+        library = lower_open_net(
+            q,
+            q->net != NULL ? q->net : lower_conf(q, "NCCL_NET_PLUGIN", &net));
         if (library != NULL)
             lower_take(lower_ret, library, q->newest, "the net plugin");
     }
     if (!is_named || lower_ret->symbol != NULL)
         return STP_OK;
     if (kind == LOWER_ABSENT)
-        dlopen(q->chain, mode | RTLD_LOCAL); /* says why, of this very name */
+        dlopen(name, mode | RTLD_LOCAL); /* says why, of this very name */
     return stp_fail(err, STP_ERR_IO,
                     "STEPTUNE_CHAIN is '%.200s', expected auto, none or the "
                     "library of another tuner: %.200s",
-                    q->chain,
+                    name,
                     kind == LOWER_OURS   ? "it is Steptune's"
                     : kind == LOWER_NONE ? "it has no tuner for this NCCL"
                                          : dlerror());

@@ -2,6 +2,7 @@
  *
  * NCCL loads one tuner: the library that NCCL_TUNER_PLUGIN names, else
  * libnccl-tuner.so; only if that does not open, the tuner in the net plugin.
+ * Where the environment names ours, that is the variable of nccl.conf (conf.h).
  * Up to 2.25 it opens the library that NCCL_NET_PLUGIN names, by the rules of
  * names below, or libnccl-net.so; from 2.26 on it takes the net plugin that it
  * has loaded, whose variable is a list of names from 2.27 on.  (NCCL's
@@ -19,12 +20,13 @@
 
 #include "core/status.h"
 
-enum { STP_LOWER_PATH = 1024 };
+enum { STP_LOWER_PATH = 1024, STP_LOWER_BY = 192 };
 
 struct stp_lower_question {
     const char *chain; /* $STEPTUNE_CHAIN: NULL or "auto": as above; "none"; or
                           a NAME, as NCCL_TUNER_PLUGIN has it */
-    const char *net;   /* $NCCL_NET_PLUGIN; NULL: unset */
+    const char *net;   /* $NCCL_NET_PLUGIN; NULL: unset, as nccl.conf has it */
+    const char *root;  /* of /etc; NULL but in tests */
     int newest;        /* version of the interface that this NCCL knows */
     bool is_job;       /* NCCL runs here: net plugins of 2.24 and later are
                           those that are loaded, and are not opened anew */
@@ -34,9 +36,9 @@ struct stp_lower_question {
 struct stp_lower {
     const void *symbol; /* struct ncclTuner_v<version>_t; NULL: there is none */
     int version;
-    uint64_t identity;    /* hash of file name, build and version; not 0 */
-    const char *found_by; /* "libnccl-tuner.so", or a variable */
+    uint64_t identity; /* hash of file name, build and version; not 0 */
     char path[STP_LOWER_PATH];
+    char found_by[STP_LOWER_BY]; /* "libnccl-tuner.so", or a variable */
 };
 
 /* Finds that tuner, and skips ours.  STP_OK also where there is none.

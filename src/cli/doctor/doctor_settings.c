@@ -16,7 +16,6 @@
 #include "plugin/settings.h"
 
 enum {
-    MAX_CONF = 1 << 20,
     MAX_NAMES = 1 << 14, /* bytes of the names of all variables */
     FIRST_LIMIT = 23100, /* NCCL that takes a rule's channels as a limit */
 };
@@ -25,72 +24,59 @@ enum {
 
 #define NAME "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
 
-/* Takes lines "NAME=VALUE"; NCCL takes the rest of the line as it is. */
-static bool settings_read_conf(struct stp_doctor *d, const char *path)
+static void settings_take_conf(void *user, const struct stp_conf_line *line)
 {
-    char *text, *end;
-    unsigned number = 1;
-    size_t len;
+    struct stp_doctor *d = user;
+    struct stp_conf_setting *s = &d->settings[d->n_settings];
+    char *value = line->value;
 
-    if (stp_doctor_read(path, MAX_CONF, &text, &len, NULL) != STP_OK)
-        return false;
-    for (char *line = text; *line != '\0'; line = end, number++) {
-        struct stp_conf_setting *s = &d->settings[d->n_settings];
-        char *value;
-
-        end = line + strcspn(line, "\n");
-        if (*end == '\n')
-            *end++ = '\0';
-        value = strchr(line, '=');
-        if (line[0] != '#' && line[0] != '\0' && line[0] != '\r' &&
-            (value == NULL || strspn(line, NAME) != (size_t)(value - line)))
-            stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                         "NCCL passes over it, or sets a variable that nobody "
-                         "reads",
-                         "write NAME=VALUE, without blanks or quotation marks",
-                         "%s:%u begins with no name and '='", path, number);
-        if (line[0] == '#' || value == NULL ||
-            d->n_settings == STP_MAX_NAMED_SETTINGS)
-            continue;
-        *value++ = '\0';
-        if (strchr(value, '\r') != NULL) {
-            value[strcspn(value, "\r")] = '\0';
-            stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                         "NCCL up to 2.29 takes it for a part of the value",
-                         "write the file with Unix line ends",
-                         "%s:%u ends with a carriage return", path, number);
-        }
-        if (line[0] == '\0' || getenv(line) != NULL ||
-            setenv(line, value, 0) != 0)
-            continue;
-        snprintf(s->name, sizeof(s->name), "%s", line);
-        snprintf(s->where, sizeof(s->where), "%s:%u", path, number);
-        d->n_settings++;
+    if (line->name[0] != '\0' && line->name[0] != '\r' &&
+        (value == NULL || line->name[strspn(line->name, NAME)] != '\0'))
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                     "NCCL passes over it, or sets a variable that nobody "
+                     "reads",
+                     "write NAME=VALUE, without blanks or quotation marks",
+                     "%s:%u begins with no name and '='", line->path,
+                     line->number);
+    if (value == NULL || d->n_settings == STP_MAX_NAMED_SETTINGS)
+        return;
+    if (strchr(value, '\r') != NULL) {
+        value[strcspn(value, "\r")] = '\0';
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                     "NCCL up to 2.29 takes it for a part of the value",
+                     "write the file with Unix line ends",
+                     "%s:%u ends with a carriage return", line->path,
+                     line->number);
     }
-    stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
-                 "%s is read by NCCL", path);
-    free(text);
-    return true;
+    if (line->name[0] == '\0' || getenv(line->name) != NULL ||
+        setenv(line->name, value, 0) != 0)
+        return;
+    snprintf(s->name, sizeof(s->name), "%s", line->name);
+    snprintf(s->where, sizeof(s->where), "%s:%u", line->path, line->number);
+    d->n_settings++;
 }
 
 void stp_doctor_read_conf(struct stp_doctor *d)
 {
     const char *named = stp_doctor_setting("NCCL_CONF_FILE");
-    char path[STP_CLI_PATH];
+    char path[STP_CONF_TEXT], *text;
+    size_t len;
 
-    if (named[0] != '\0') {
-        if (!settings_read_conf(d, named))
+    for (int i = 0; i < STP_CONF_FILES; i++) {
+        if (!stp_conf_path(i, d->root, d->home, path))
+            continue;
+        if (stp_doctor_read(path, STP_CONF_MAX, &text, &len, NULL) == STP_OK) {
+            stp_conf_read(path, text, settings_take_conf, d);
+            stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
+                         "%s is read by NCCL", path);
+            free(text);
+        } else if (i == 0 && named[0] != '\0')
             stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
                          "NCCL ignores it without a word, and ~/.nccl.conf, "
                          "too",
                          "correct it, or unset it",
                          "NCCL_CONF_FILE=%s cannot be read", named);
-    } else if (d->home != NULL) {
-        snprintf(path, sizeof(path), "%s/.nccl.conf", d->home);
-        settings_read_conf(d, path);
     }
-    snprintf(path, sizeof(path), "%s/etc/nccl.conf", d->root);
-    settings_read_conf(d, path);
 }
 
 /* ---- variables ---- */
