@@ -8,6 +8,7 @@
 
 #include "analyse/check/check.h"
 #include "cli/cli.h"
+#include "core/policy/baseline.h"
 #include "core/policy/memory_policy.h"
 #include "core/policy/policy_columns.h"
 #include "core/text.h"
@@ -111,6 +112,22 @@ static int check_complain(const char *path, enum stp_policy_kind kind,
     return STP_EXIT_FAILED;
 }
 
+/* Says if the rules were derived against another tuner than the one that jobs
+ * here have; one that is not found here may be in the job. */
+static void check_baseline(const char *path, const struct stp_check_options *o)
+{
+    struct stp_found_tuner lower;
+    struct stp_policy *policy;
+    char why[STP_BASELINE_TEXT];
+
+    if (stp_policy_parse(o->kind, o->csv, o->len, &policy, NULL) != STP_OK)
+        return;
+    stp_find_lower(stp_chain_setting(), STP_NEWEST_TUNER, &lower);
+    if (lower.version > 0 && stp_baseline_differs(policy, lower.name, why))
+        stp_complain("%s: %s", path, why);
+    stp_policy_free(policy);
+}
+
 /* Returns the exit status. */
 static int check_run(const struct check_options *o, char *csv, size_t len)
 {
@@ -124,6 +141,7 @@ static int check_run(const struct check_options *o, char *csv, size_t len)
 
     if (stp_check(&options, &findings, &err) != STP_OK)
         return check_complain(policy, options.kind, csv, len, &err);
+    check_baseline(policy, &options);
     n_warnings = stp_count_findings(&findings, o->fix).n_warnings;
     if (o->fix && check_fix(o, csv, len, &findings, &err) != STP_OK)
         exit_status = stp_complain_error(policy, &err);

@@ -140,8 +140,8 @@ struct stp_found_tuner {
     char why[512]; /* STEPTUNE_CHAIN names none; else "" */
 };
 
-/* What NCCL's files (plugin/conf.h) give a job here for a variable that it
- * lacks; false: nothing. */
+/* Finds what NCCL's files (plugin/conf.h) give a job here for a variable that
+ * it lacks; false: nothing. */
 bool stp_find_conf(const char *name, struct stp_conf_value *value_ret);
 
 /* The value that STEPTUNE_CHAIN is to have where ours is put into jobs of this

@@ -91,8 +91,8 @@ static int run_set(const char *name, const char *value)
                : stp_complain_error(NULL, &err);
 }
 
-/* What a job has for a variable before this command sets it: as it is here, or
- * in nccl.conf; false: nothing. */
+/* Finds what a job has for a variable before this command sets it: as it is
+ * here, or in nccl.conf; false: nothing. */
 static bool run_find_before(const char *name, struct stp_conf_value *before)
 {
     if (!stp_job_has(name))

@@ -8,7 +8,7 @@
 
 #include "core/names.h"
 #include "core/nearest.h"
-#include "core/policy/policy.h"
+#include "core/policy/baseline.h"
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
 
@@ -159,8 +159,7 @@ static enum stp_status arms_add(struct stp_arms *arms,
 const char *stp_auto_words(const char *tuner, char text[STP_AUTO_TEXT])
 {
     snprintf(text, STP_AUTO_TEXT,
-             tuner[0] != '\0' ? "AUTO with %s's tuner" : "NCCL's own choice",
-             tuner);
+             tuner[0] != '\0' ? STP_BASELINE_TUNER : STP_BASELINE_NCCL, tuner);
     return text;
 }
 

@@ -22,6 +22,7 @@ struct stp_comm_info {
     size_t n_local;         /* ranks on this host, at least */
 };
 
+struct stp_shared_policy;
 struct stp_backend; /* one communicator's instance; opaque */
 
 /* Makes an instance for one communicator; may read files.  On failure *err says
@@ -41,8 +42,9 @@ enum stp_status stp_backend_open(const struct stp_comm_info *info,
 void stp_backend_fingerprint(const struct stp_backend *backend,
                              struct stp_fingerprint *fingerprint);
 
-/* The line of a rule in force that depends on regBuff; 0 if none does. */
-unsigned stp_backend_reg_buff_line(const struct stp_backend *backend);
+/* The policy that the instance answers from, or begins with; NULL: none. */
+const struct stp_shared_policy *
+stp_backend_policy(const struct stp_backend *backend);
 
 /* Whether the instance takes part in proposals of an agreement
  * (agree/agreement.h), beside comparing fingerprints. */

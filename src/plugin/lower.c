@@ -202,7 +202,7 @@ static enum lower_kind lower_take(struct stp_lower *lower, void *library,
     return LOWER_TAKEN;
 }
 
-/* What nccl.conf has for a variable that the environment lacks or ours hides;
+/* Looks in nccl.conf for a variable that the environment lacks or ours hides;
  * NULL: nothing. */
 static const char *lower_conf(const struct stp_lower_question *q,
                               const char *name, struct stp_conf_value *conf)

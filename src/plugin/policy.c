@@ -35,13 +35,14 @@ void stp_backend_fingerprint(const struct stp_backend *backend,
 
     fingerprint->part[STP_FINGERPRINT_POLICY] =
         stp_compiled_hash(stp_shared_policy_compiled(policy));
-    fingerprint->part[STP_FINGERPRINT_FILE] = stp_shared_policy_hash(policy);
+    fingerprint->part[STP_FINGERPRINT_FILE] =
+        stp_policy_hash(stp_shared_policy_rules(policy));
 }
 
-unsigned stp_backend_reg_buff_line(const struct stp_backend *backend)
+const struct stp_shared_policy *
+stp_backend_policy(const struct stp_backend *backend)
 {
-    return stp_compiled_reg_buff_line(
-        stp_shared_policy_compiled(policy_of(backend)));
+    return policy_of(backend);
 }
 
 bool stp_backend_proposes(const struct stp_backend *backend)
@@ -60,9 +61,10 @@ void stp_backend_describe(const struct stp_backend *backend, char *buf,
     const struct stp_shared_policy *policy = policy_of(backend);
 
     snprintf(buf, size, "%s, hash %016" PRIx64 ", %zu of %zu rules apply",
-             stp_shared_policy_path(policy), stp_shared_policy_hash(policy),
+             stp_shared_policy_path(policy),
+             stp_policy_hash(stp_shared_policy_rules(policy)),
              stp_compiled_size(stp_shared_policy_compiled(policy)),
-             stp_shared_policy_rules(policy));
+             stp_policy_size(stp_shared_policy_rules(policy)));
 }
 
 void stp_backend_start(struct stp_backend *backend)

@@ -164,17 +164,8 @@ const char *stp_shared_policy_path(const struct stp_shared_policy *shared)
     return shared->file->path;
 }
 
-uint64_t stp_shared_policy_hash(const struct stp_shared_policy *shared)
+const struct stp_policy *
+stp_shared_policy_rules(const struct stp_shared_policy *shared)
 {
-    return stp_policy_hash(shared->file->policy);
-}
-
-bool stp_shared_policy_same_bits(const struct stp_shared_policy *shared)
-{
-    return stp_policy_same_bits(shared->file->policy);
-}
-
-size_t stp_shared_policy_rules(const struct stp_shared_policy *shared)
-{
-    return stp_policy_size(shared->file->policy);
+    return shared->file->policy;
 }

@@ -30,10 +30,5 @@ void stp_shared_policy_release(struct stp_shared_policy *shared);
 const struct stp_compiled *
 stp_shared_policy_compiled(const struct stp_shared_policy *shared);
 const char *stp_shared_policy_path(const struct stp_shared_policy *shared);
-uint64_t stp_shared_policy_hash(const struct stp_shared_policy *shared);
-
-/* As stp_policy_same_bits(). */
-bool stp_shared_policy_same_bits(const struct stp_shared_policy *shared);
-
-/* The number of rules in the file. */
-size_t stp_shared_policy_rules(const struct stp_shared_policy *shared);
+const struct stp_policy *
+stp_shared_policy_rules(const struct stp_shared_policy *shared);

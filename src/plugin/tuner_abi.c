@@ -8,13 +8,16 @@
  * help logs why, once, and changes nothing.  Errors of the tuner below are
  * NCCL's to see (chain.h). */
 #include <float.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agree/agreement.h"
+#include "core/policy/baseline.h"
 #include "core/rng.h"
+#include "core/text.h"
 #include "core/utf8.h"
 #include "nccl_tuner_abi.h"
 #include "plugin/backend.h"
@@ -24,6 +27,7 @@
 #include "plugin/ledger_file.h"
 #include "plugin/log.h"
 #include "plugin/settings.h"
+#include "plugin/shared_policy.h"
 #include "plugin/thread.h"
 
 /* One communicator; NULL if there was no memory for it. */
@@ -178,10 +182,25 @@ static void tuner_join(struct context *ctx, const struct stp_comm_info *info,
 static void tuner_describe(struct context *ctx,
                            const struct stp_comm_info *info)
 {
-    unsigned line = stp_backend_reg_buff_line(ctx->backend);
-    char text[STP_PATH_SIZE + 128];
+    static atomic_flag has_warned = ATOMIC_FLAG_INIT; /* of the baseline */
+    const struct stp_shared_policy *policy = stp_backend_policy(ctx->backend);
+    char text[STP_PATH_SIZE + 512], why[STP_BASELINE_TEXT];
+    const char *lower =
+        ctx->chain.ask != NULL ? stp_lower_name(&ctx->chain.lower) : "";
+    unsigned line = 0;
 
     stp_backend_describe(ctx->backend, text, sizeof(text));
+    if (policy != NULL) {
+        line = stp_compiled_reg_buff_line(stp_shared_policy_compiled(policy));
+        if (stp_baseline_differs(stp_shared_policy_rules(policy), lower, why)) {
+            stp_append(text, sizeof(text), "; %s", why);
+            if (!atomic_flag_test_and_set(&has_warned))
+                LOG(ctx->log, NCCL_LOG_WARN,
+                    "policy %s: %s; `steptune tune` in this environment makes "
+                    "a policy for it",
+                    stp_shared_policy_path(policy), why);
+        }
+    }
     LOG(ctx->log, NCCL_LOG_INFO, "%zu ranks on %zu nodes: %s",
         info->shape.n_ranks, info->shape.n_nodes, text);
     tuner_note(ctx, false, text);

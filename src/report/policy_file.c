@@ -11,6 +11,7 @@
 #include "analyse/objective.h"
 #include "core/csv.h"
 #include "core/names.h"
+#include "core/policy/baseline.h"
 #include "core/policy/memory_policy.h"
 #include "core/policy/policy_columns.h"
 #include "core/room.h"
@@ -213,7 +214,8 @@ static void policy_write(const struct stp_derived *derived,
     fputs("# from ", fp);
     stp_times_write(origin->data, fp);
     fprintf(fp,
-            "# A rule stands where its gain over %s is at least %g percent "
+            STP_BASELINE_BEGIN
+            "%s is at least %g percent "
             "with 95 percent confidence, and goes on at neighbouring sizes "
             "where its arm is faster by less, with the same confidence.\n",
             STP_AUTO_WORDS(origin->data->tuner), origin->min_gain * 100);

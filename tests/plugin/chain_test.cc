@@ -350,6 +350,33 @@ TEST_F(Chain, KeepsNcclsMemoryBesideTheTable)
     EXPECT_EQ(0, memcmp(expected.table, got.table, sizeof(got.table)));
 }
 
+// The rules apply as in any other policy.
+TEST_F(Chain, TellsOnceThatRulesWereDerivedAgainstAnotherTuner)
+{
+    const std::string rule = "allreduce,0,inf,tree,ll,4,-1,-1\n";
+    const std::string alone =
+        "# A rule stands where its gain over NCCL's own choice is at least 2 "
+        "percent.\n";
+    const Call call = Random();
+
+    setenv("BELOW", "", 1);
+    Policy(rule);
+    const Answer expected = Ours(Below(5), 5).Ask(call);
+    EXPECT_EQ(0u, warnings.size());
+    Policy(alone + rule);
+    Ours("none", 5);
+    EXPECT_EQ(0u, warnings.size());
+    EXPECT_TRUE(expected == Ours(Below(5), 5).Ask(call));
+    ASSERT_EQ(1u, warnings.size());
+    EXPECT_NE(std::string::npos,
+              warnings[0].find("its rules stand by gains over NCCL's own "
+                               "choice, and what they gain over AUTO with "
+                               "below's tuner, which"))
+        << warnings[0];
+    EXPECT_TRUE(expected == Ours(Below(5), 5).Ask(call));
+    EXPECT_EQ(1u, warnings.size());
+}
+
 TEST_F(Chain, TellsAnErrorOnceAndPassesItOn)
 {
     setenv("BELOW", "fails", 1);

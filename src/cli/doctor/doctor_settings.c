@@ -7,6 +7,7 @@
 
 #include "analyse/explain/variables.h"
 #include "cli/doctor/doctor.h"
+#include "core/policy/baseline.h"
 #include "core/policy/memory_policy.h"
 #include "core/nearest.h"
 #include "core/text.h"
@@ -316,6 +317,8 @@ static void policy_judge(struct stp_doctor *d, const char *kind,
     bool any_limits = false;
     const bool of_memory = stp_policy_get_kind(policy) != STP_POLICY_OF_ARMS;
     struct policy_wants wants = {.n_foreign = 0};
+    struct stp_found_tuner lower;
+    char why[STP_BASELINE_TEXT];
     struct stp_variable v, off;
 
     for (size_t i = 0; i < stp_policy_size(policy); i++) {
@@ -359,6 +362,13 @@ static void policy_judge(struct stp_doctor *d, const char *kind,
                      wants.n_channels == 1 ? "s" : "");
     if (wants.n_hosts > 0)
         policy_judge_hosts(d, path, wants.n_hosts, settings);
+    stp_find_lower(stp_chain_setting(), STP_NEWEST_TUNER, &lower);
+    if (stp_baseline_differs(policy, lower.name, why))
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, why,
+                     "make a policy with `steptune tune` in this environment",
+                     "%s %s was derived against another tuner than that of a "
+                     "job here",
+                     kind, path);
     if (wants.n_memory > 0)
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, "these rules do nothing",
                      "unset it",

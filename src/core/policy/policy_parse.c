@@ -2,9 +2,11 @@
 #include "core/policy/policy.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/policy/baseline.h"
 #include "core/policy/policy_columns.h"
 #include "core/rng.h"
 #include "core/room.h"
@@ -16,6 +18,7 @@ struct stp_policy {
     size_t n_rules;
     size_t capacity;
     bool same_bits;
+    char over[STP_BASELINE_WORDS]; /* stp_policy_baseline() */
     struct stp_gpu_name *gpus;
 };
 
@@ -205,15 +208,26 @@ static enum stp_status policy_check_bytes(const struct parser *p,
 }
 
 /* Reads a line that begins with '#': one that is about bits must be "# bits:
- * same", as a word that nobody reads would be believed. */
+ * same", as a word that nobody reads would be believed.  STP_BASELINE_BEGIN is
+ * followed by words and " is". */
 static enum stp_status policy_read_comment(const struct parser *p,
                                            const char *line, size_t len)
 {
     static const char key[] = "# bits:";
     struct stp_field value = {line + strlen(key), len - strlen(key),
                               (unsigned)strlen(key) + 1};
+    const size_t n = strlen(STP_BASELINE_BEGIN);
     struct stp_shown shown;
 
+    if (len > n && memcmp(line, STP_BASELINE_BEGIN, n) == 0) {
+        const char *end = line + n;
+
+        while (end < line + len - 4 && memcmp(end, " is ", 4) != 0)
+            end++;
+        snprintf(p->policy->over, STP_BASELINE_WORDS, "%.*s",
+                 (int)(end - line - (ptrdiff_t)n), line + n);
+        return STP_OK;
+    }
     if (len < strlen(key) || memcmp(line, key, strlen(key)) != 0)
         return STP_OK;
     if (!stp_field_is(&value, " same"))
@@ -346,6 +360,11 @@ enum stp_policy_kind stp_policy_get_kind(const struct stp_policy *policy)
 bool stp_policy_same_bits(const struct stp_policy *policy)
 {
     return policy->same_bits;
+}
+
+const char *stp_policy_baseline(const struct stp_policy *policy)
+{
+    return policy->over;
 }
 
 /* ---- hash ---- */

@@ -137,7 +137,7 @@ static bool follower_ask_policy(const struct stp_follower *f,
 {
     return f->policy != NULL &&
            (!f->same_bits || !stp_coll_reduces(query->coll) ||
-            stp_shared_policy_same_bits(f->policy)) &&
+            stp_policy_same_bits(stp_shared_policy_rules(f->policy))) &&
            stp_compiled_lookup(stp_shared_policy_compiled(f->policy), query,
                                view, choice_ret);
 }
@@ -309,7 +309,8 @@ void stp_follower_fingerprint(const struct stp_follower *f,
         return;
     fingerprint->part[STP_FINGERPRINT_POLICY] =
         stp_compiled_hash(stp_shared_policy_compiled(f->policy));
-    fingerprint->part[STP_FINGERPRINT_FILE] = stp_shared_policy_hash(f->policy);
+    fingerprint->part[STP_FINGERPRINT_FILE] =
+        stp_policy_hash(stp_shared_policy_rules(f->policy));
 }
 
 enum stp_status stp_follower_open(const struct stp_comm_info *info,
@@ -328,8 +329,10 @@ enum stp_status stp_follower_open(const struct stp_comm_info *info,
         status = stp_shared_policy_acquire(policy_path, &info->shape,
                                            &f->policy, err);
     if (status == STP_OK) {
-        f->same_bits = same_bits || (f->policy != NULL &&
-                                     stp_shared_policy_same_bits(f->policy));
+        f->same_bits =
+            same_bits ||
+            (f->policy != NULL &&
+             stp_policy_same_bits(stp_shared_policy_rules(f->policy)));
         if (schedule != NULL) {
             struct stp_schedule_rules all = *schedule;
 
@@ -395,9 +398,10 @@ void stp_follower_describe(const struct stp_follower *follower, char *buf,
     if (policy != NULL)
         snprintf(base, sizeof(base),
                  "%.100s, hash %016" PRIx64 ", %zu of %zu rules",
-                 stp_shared_policy_path(policy), stp_shared_policy_hash(policy),
+                 stp_shared_policy_path(policy),
+                 stp_policy_hash(stp_shared_policy_rules(policy)),
                  stp_compiled_size(stp_shared_policy_compiled(policy)),
-                 stp_shared_policy_rules(policy));
+                 stp_policy_size(stp_shared_policy_rules(policy)));
     if (follower->schedule != NULL)
         snprintf(
             buf, size, "tries arms by the schedule of all hosts%s, else %s",

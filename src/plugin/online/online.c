@@ -406,13 +406,10 @@ void stp_backend_fingerprint(const struct stp_backend *backend,
     }
 }
 
-unsigned stp_backend_reg_buff_line(const struct stp_backend *backend)
+const struct stp_shared_policy *
+stp_backend_policy(const struct stp_backend *backend)
 {
-    const struct stp_shared_policy *policy = backend->follower->policy;
-
-    return policy != NULL
-               ? stp_compiled_reg_buff_line(stp_shared_policy_compiled(policy))
-               : 0;
+    return backend->follower->policy;
 }
 
 bool stp_backend_proposes(const struct stp_backend *backend)
