@@ -74,6 +74,12 @@ void stp_job_print_command(char *const *argv, char text[STP_JOB_COMMAND])
     stp_printable(line.text, line.len, text, STP_JOB_COMMAND);
 }
 
+const char *stp_job_word(const char *file, char text[STP_JOB_COMMAND])
+{
+    stp_job_print_command((char *const[]){(char *)file, NULL}, text);
+    return text;
+}
+
 /* ---- a job that runs ---- */
 
 static const int forwarded[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,

@@ -53,6 +53,10 @@ struct stp_job {
 enum { STP_JOB_COMMAND = 4096 };
 void stp_job_print_command(char *const *argv, char text[STP_JOB_COMMAND]);
 
+/* A file as one of these words. */
+#define STP_JOB_WORD(file) stp_job_word(file, (char[STP_JOB_COMMAND]){0})
+const char *stp_job_word(const char *file, char text[STP_JOB_COMMAND]);
+
 struct stp_job_end {
     int status;      /* as a shell has it */
     double wall_s;   /* from its start to its end */

@@ -7,6 +7,7 @@
 #include "analyse/iterations.h"
 #include "analyse/traces/trace_step.h"
 #include "analyse/traces/traces.h"
+#include "child/job.h"
 #include "cli/cli.h"
 #include "core/text.h"
 #include "launch/stop.h"
@@ -341,7 +342,7 @@ static void iterate_print(const struct iterate *it,
     printf("%s/summary.md has all settings and arms, regimes.md these; derive "
            "a policy by `steptune derive %s/rounds.csv --objective "
            "iteration`.\n",
-           it->folder, it->folder);
+           it->folder, STP_JOB_WORD(it->folder));
 }
 
 /* Measurements are saved and printed even after a failure. */

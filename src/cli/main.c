@@ -1,4 +1,5 @@
 /* main.c - steptune: one command with subcommands */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,9 +105,15 @@ int main(int argc, char **argv)
 {
     static char help[] = "--help";
     static char buffer[1 << 16];
-    FILE *guarded = stp_guard_output(STDOUT_FILENO);
     const struct stp_command *command = NULL;
+    FILE *guarded;
 
+    /* A closed one would become a file of ours, into which others print; a
+     * write to this fails as well. */
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd)
+            return STP_EXIT_FAILED;
+    guarded = stp_guard_output(STDOUT_FILENO);
     if (guarded != NULL)
         stdout = guarded;
     /* so that no message on standard error stands within a line */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "child/job.h"
 #include "cli/doctor/doctor.h"
 
 enum { FIRST_WINDOWS = 22700 }; /* NCCL that has symmetric memory */
@@ -56,7 +57,7 @@ static void stage_tell(struct stp_doctor *d, const char *name, const char *path,
         stp_diagnose_todo(&d->diagnosis,
                           "if it opens that, `steptune run --stage --nccl %s "
                           "-- COMMAND` can stage its collectives",
-                          nccl);
+                          STP_JOB_WORD(nccl));
     }
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "analyse/wrong.h"
+#include "child/job.h"
 #include "cli/cli.h"
 #include "core/text.h"
 #include "launch/stop.h"
@@ -227,7 +228,8 @@ static enum stp_status tune_print(const struct tune_options *o,
                "or, without steptune run:\n"
                "  export NCCL_TUNER_PLUGIN=%s\n"
                "  export NCCL_TUNER_CONFIG_FILE=%s\n",
-               o->output, o->plugin, policy);
+               STP_JOB_WORD(o->output), STP_JOB_WORD(o->plugin),
+               STP_JOB_WORD(policy));
     if (r->overlap.derived.n_rules > 0)
         printf("  export NCCL_WORKLOAD_OVERLAP=1   # if communication overlaps "
                "with compute: %s\n",
@@ -239,7 +241,7 @@ static enum stp_status tune_print(const struct tune_options *o,
     if (r->stage.table.n_rules > 0) /* which needs no application */
         printf("Stage a job that registers nothing:  steptune run --stage=%s "
                "-- COMMAND\n",
-               f->stage_policy);
+               STP_JOB_WORD(f->stage_policy));
     return STP_OK;
 }
 

@@ -359,11 +359,12 @@ static void job_print(const struct job_run *run, const struct job_result *r,
     if (n > 0)
         printf("Run the job with it:  steptune run --policy %s -- %s\n"
                "Measure for longer:   steptune tune --resume -o %s -- %s\n",
-               run->job->output, run->command, run->job->output, run->command);
+               STP_JOB_WORD(run->job->output), run->command,
+               STP_JOB_WORD(run->job->output), run->command);
     snprintf(stage, sizeof(stage), "%s" STP_STAGE_SUFFIX, run->job->output);
     if (access(stage, F_OK) == 0) /* what stages cannot change within a run */
         printf("Stage, run by run:    steptune compare --stage %s -- %s\n",
-               stage, run->command);
+               STP_JOB_WORD(stage), run->command);
 }
 
 /* A run in which nothing was compared leaves the policy as it is. */
