@@ -165,7 +165,8 @@ int stp_find_staging(const char *rules, char absolute[STP_CLI_PATH],
                      char library[STP_CLI_PATH]);
 
 /* Makes a folder for a job in $TMPDIR or /tmp whose name begins with 'name',
- * and holds signals, so that it is removed; false if it cannot be made. */
+ * and holds signals, so that it is removed; false, and says why, if it cannot
+ * be made. */
 bool stp_make_temporary(const char *name, char path[STP_CLI_PATH]);
 
 /* Removes such a folder, and the files in it. */

@@ -1,5 +1,6 @@
 /* locate.c - recorded machines and our plugins, wherever they are installed */
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,12 +34,16 @@ static void locate_program(char path[STP_CLI_PATH])
 
 bool stp_make_temporary(const char *name, char path[STP_CLI_PATH])
 {
-    const char *top = getenv("TMPDIR");
-    int n = snprintf(path, STP_CLI_PATH, "%s/%s-XXXXXX",
-                     top != NULL && *top != '\0' ? top : "/tmp", name);
+    const char *top = stp_job_has("TMPDIR") ? getenv("TMPDIR") : "/tmp";
+    int n = snprintf(path, STP_CLI_PATH, "%s/%s-XXXXXX", top, name);
 
     stp_job_hold_signals();
-    return n > 0 && n < STP_CLI_PATH && mkdtemp(path) != NULL;
+    errno = ENAMETOOLONG;
+    if (n > 0 && n < STP_CLI_PATH && mkdtemp(path) != NULL)
+        return true;
+    stp_complain("no folder can be made in '%s' (TMPDIR, or /tmp): %s", top,
+                 strerror(errno));
+    return false;
 }
 
 void stp_remove_temporary(const char *path)

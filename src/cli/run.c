@@ -464,8 +464,7 @@ int stp_cmd_run(int argc, char **argv)
     has_tuner = policy[0] != '\0' || o.online; /* else NCCL chooses */
     if (exit_status == STP_EXIT_OK && (!o.quiet || o.metrics != NULL) &&
         !stp_make_temporary("steptune-run", folder)) {
-        stp_complain("what is decided will not be told: no folder in "
-                     "TMPDIR or /tmp");
+        stp_complain("what is decided will not be told");
         folder[0] = '\0';
     }
     if (exit_status == STP_EXIT_OK && has_tuner)

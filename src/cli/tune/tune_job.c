@@ -83,7 +83,7 @@ static int job_name_files(struct job_run *run)
             STP_PATH_SIZE)
         return stp_complain("-o: the path is too long");
     if (!stp_make_temporary("steptune-tune", run->folder))
-        return stp_complain("no folder can be made in TMPDIR or /tmp");
+        return STP_EXIT_FAILED;
     if (snprintf(run->learned, STP_CLI_PATH, "%s/learned.conf", run->folder) >=
         STP_PATH_SIZE)
         return stp_complain("TMPDIR: the path is too long");
