@@ -455,7 +455,11 @@ void stp_doctor_policy(struct stp_doctor *d)
                      "Steptune");
     else
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, STEPS_ASIDE,
-                     "make one with `steptune tune`",
+                     access("steptune.conf", F_OK) == 0
+                         ? "start the job by `steptune run`, which takes the "
+                           "steptune.conf here, or set NCCL_TUNER_CONFIG_FILE "
+                           "to its path"
+                         : "make one with `steptune tune`",
                      "no policy: NCCL_TUNER_CONFIG_FILE is not set, and there "
                      "is no %s here",
                      settings.policy_path);
