@@ -3,13 +3,12 @@
 A tensor-parallel stack, captured as a CUDA graph, with a new communicator for each arm of each
 round, since NCCL loads another tuner only once all communicators of the last one are gone:
 
-    alone      NCCL without a tuner
     below      the other tuner, as the job has it
-    displaced  Steptune's plugin alone, without a policy
+    displaced  Steptune's plugin alone, without a policy, so that NCCL chooses
     chained    Steptune's plugin above the other tuner
 
 Gains are ratios of step times to "below" of the same round, with 95 percent intervals, and the
-results of all arms are compared with those of "alone":
+results are compared with those of NCCL's own choice:
 
     torchrun --nproc-per-node 2 torch_chain.py --below libnccl-tuner-example.so
 
@@ -24,7 +23,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-ARMS = ("below", "alone", "displaced", "chained")
+ARMS = ("below", "displaced", "chained")
 
 
 def parse():
@@ -44,7 +43,7 @@ def time_arm(o, arm, layers, x):
     """The mean step in ms of the GPU's clock, and what the stack computed."""
     os.environ.pop("NCCL_TUNER_CONFIG_FILE", None)
     below, plugin = os.path.abspath(o.below), os.path.abspath(o.plugin)
-    os.environ["NCCL_TUNER_PLUGIN"] = {"alone": "none", "below": below}.get(arm, plugin)
+    os.environ["NCCL_TUNER_PLUGIN"] = below if arm == "below" else plugin
     os.environ["STEPTUNE_CHAIN"] = below if arm == "chained" else "none"
     group = dist.new_group(backend="nccl")
 
@@ -104,9 +103,9 @@ def main():
         for arm in ARMS[1:]:
             logs = [math.log(a / b) for a, b in zip(times["below"], times[arm])]
             mean, half = statistics.fmean(logs), 2.05 * statistics.stdev(logs) / math.sqrt(o.rounds)
-            off = (results[arm] - results["alone"]).abs().max().item()
+            off = (results[arm] - results["displaced"]).abs().max().item()
             print(f"  {arm:10} {math.exp(mean):.4f}x as fast ({math.exp(mean - half):.4f} to "
-                  f"{math.exp(mean + half):.4f}), greatest difference from NCCL alone {off:.3g}",
+                  f"{math.exp(mean + half):.4f}), greatest difference from NCCL's own {off:.3g}",
                   flush=True)
     dist.destroy_process_group()
 
