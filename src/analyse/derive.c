@@ -358,47 +358,20 @@ static bool derive_may_reach(const struct stp_point *p,
            (p->n_ranks == 2 && stp_point_arm(neighbour, arm) != NULL);
 }
 
-/* Whether AUTO takes as long for a message of four times as many bytes. */
-static bool derive_is_launch(const struct stp_comparisons *all, size_t at)
+/* Whether buffers cannot be judged there: launched one by one, AUTO alone takes
+ * about as long for a message of four times as many bytes. */
+static bool derive_is_launch(const struct stp_comparisons *all,
+                             const struct stp_point *p)
 {
-    const struct stp_point *p = &all->points[at];
+    bool is_launch = false;
 
-    for (size_t i = at + 1; i < all->n_points; i++) {
+    for (size_t i = 0; i < all->n_points; i++) {
         const struct stp_point *q = &all->points[i];
 
-        if (stp_point_alike(p, q) && q->n_bytes / 4 >= p->n_bytes &&
-            q->auto_us <= STP_DERIVE_LAUNCH * p->auto_us)
-            return true;
+        is_launch |= stp_point_alike(p, q) && q->n_bytes / 4 >= p->n_bytes &&
+                     q->auto_us <= STP_DERIVE_LAUNCH * p->auto_us;
     }
-    return false;
-}
-
-/* Takes back what was chosen for buffers at sizes whose times are of launches,
- * where it is less than two thirds of those that have such arms. */
-static void derive_drop_launches(const struct stp_comparisons *all,
-                                 const struct stp_derive_terms *terms,
-                                 choice *choices)
-{
-    for (size_t i = 0, end; i < all->n_points; i = end) {
-        size_t n = 0, n_chosen = 0;
-
-        for (end = i; end < all->n_points &&
-                      stp_point_alike(&all->points[i], &all->points[end]);
-             end++) {
-            bool has_arm = false;
-
-            for (size_t k = 0; k < all->points[end].n_arms; k++)
-                has_arm |=
-                    stp_arm_is_of(&all->points[end].arms[k].arm, terms->kind);
-            if (!has_arm || !derive_is_launch(all, end))
-                continue;
-            n++;
-            n_chosen += choices[end] != NULL;
-        }
-        for (size_t k = i; k < end && n_chosen * 3 < n * 2; k++)
-            if (derive_is_launch(all, k))
-                choices[k] = NULL;
-    }
+    return is_launch && !p->graph && p->work.mode == STP_MODE_ALONE;
 }
 
 static void derive_make_rules(const struct stp_comparisons *all,
@@ -507,8 +480,9 @@ enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
         derive_go_on(comparisons, terms, choices, i - 1, i);
     for (size_t i = n; i-- > 1;)
         derive_go_on(comparisons, terms, choices, i, i - 1);
-    if (terms->kind != STP_POLICY_OF_ARMS)
-        derive_drop_launches(comparisons, terms, choices);
+    for (size_t i = 0; i < n && terms->kind != STP_POLICY_OF_ARMS; i++)
+        if (derive_is_launch(comparisons, &points[i]))
+            choices[i] = NULL;
     derive_make_rules(comparisons, terms, choices, &out);
     free(choices);
     /* Two sizes at an end say that it goes on like this; one does not. */

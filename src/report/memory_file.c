@@ -92,8 +92,8 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
             "# A rule stands where its gain over plain buffers with %s is "
             "at least %g percent, and where it is faster than the best rule of "
             "a policy, both with 95 percent confidence%s; elsewhere buffers "
-            "stay plain. Of sizes at which NCCL takes as long for four times "
-            "the bytes, two thirds have a rule or none has.\n",
+            "stay plain, as they do where launches take the time: where four "
+            "times the bytes take about as long.\n",
             STP_AUTO_WORDS(origin->data->tuner), origin->min_gain * 100,
             is_staged ? ", and where no iteration in which compute goes on is "
                         "slower"

@@ -243,9 +243,9 @@ class MemoryFileTest : public Report
         "choice is at least 2 percent, and where it is faster than the best "
         "rule of a policy, both with 95 percent confidence, and goes on at "
         "neighbouring sizes where it is faster than both by less, with the "
-        "same confidence; elsewhere buffers stay plain. Of sizes at which NCCL "
-        "takes as long for four times the bytes, two thirds have a rule or "
-        "none has.\n";
+        "same confidence; elsewhere buffers stay plain, as they do where "
+        "launches take the time: where four times the bytes take about as "
+        "long.\n";
 };
 
 TEST_F(MemoryFileTest, SaysWhatWasDroppedAndWhy)
