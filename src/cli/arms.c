@@ -136,7 +136,7 @@ const char *stp_find_idle_channels(const struct stp_given *given)
 static bool arms_lack_kernel(const struct stp_arm *arm, const int *colls,
                              size_t n_colls)
 {
-    char name[STP_ARM_NAME];
+    const char *name = STP_ARM_TEXT(arm);
     char lacking[NAMES] = "";
     char having[NAMES] = "";
 
@@ -148,7 +148,6 @@ static bool arms_lack_kernel(const struct stp_arm *arm, const int *colls,
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
         if (arm_has_kernel(arm, c))
             arms_add_name(having, c);
-    stp_arm_name(arm, name);
     if (having[0] == '\0')
         stp_complain("arm %s: NCCL has no such kernel", name);
     else
@@ -196,7 +195,6 @@ static bool arms_report_lacking(const struct stp_arm *arm,
                                 const struct stp_dataset *data)
 {
     static const struct stp_arm own = {.kind = STP_ARM_AUTO};
-    char name[STP_ARM_NAME];
     char lacking[NAMES] = "";
     bool ran = false;
 
@@ -207,10 +205,9 @@ static bool arms_report_lacking(const struct stp_arm *arm,
             ran = true;
         else
             arms_add_name(lacking, c);
-    stp_arm_name(arm, name);
     if (lacking[0] != '\0')
         stp_complain("arm %s did not run for %s: NCCL %s rules it out there",
-                     name, lacking, data->nccl);
+                     STP_ARM_TEXT(arm), lacking, data->nccl);
     return ran;
 }
 

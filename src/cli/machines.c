@@ -87,15 +87,13 @@ static void machines_put_record(const char *coll,
                                 const struct machines_record *r,
                                 unsigned n_rounds, struct stp_table *t)
 {
-    char first[32], last[32];
+    const bool has_sizes = r->n_sizes > 0;
 
-    stp_size_text(r->first, first);
-    stp_size_text(r->last, last);
     stp_table_word(t, NULL, "<collective", coll);
     machines_put_count("recorded sizes", r->n_sizes, t);
-    stp_table_word(t, NULL, "from", r->n_sizes > 0 ? first : NULL);
-    stp_table_word(t, NULL, "to", r->n_sizes > 0 ? last : NULL);
-    machines_put_count("rounds", r->n_sizes > 0 ? n_rounds : 0, t);
+    stp_table_word(t, NULL, "from", has_sizes ? STP_SIZE_TEXT(r->first) : NULL);
+    stp_table_word(t, NULL, "to", has_sizes ? STP_SIZE_TEXT(r->last) : NULL);
+    machines_put_count("rounds", has_sizes ? n_rounds : 0, t);
     machines_put_count("overlapped", r->n_overlaps, t);
 }
 

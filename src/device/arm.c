@@ -90,7 +90,7 @@ static void name_add(struct name *name, const char *fmt, ...)
     name->len += strlen(name->text + name->len);
 }
 
-void stp_arm_name(const struct stp_arm *arm, char text[STP_ARM_NAME])
+const char *stp_arm_name(const struct stp_arm *arm, char text[STP_ARM_NAME])
 {
     const struct stp_setup *setup = &arm->setup;
     const uint32_t chunk = arm->chunk_bytes;
@@ -125,6 +125,7 @@ void stp_arm_name(const struct stp_arm *arm, char text[STP_ARM_NAME])
         if (setup->cga != 0)
             name_add(&name, "cga=%d", setup->cga - 1);
     }
+    return text;
 }
 
 void stp_arm_columns(const struct stp_arm *arm, char algo[STP_ARM_NAME],

@@ -75,8 +75,9 @@ bool stp_arm_ran(const struct stp_arm *arm, int algo, int proto);
 /* Writes an arm's name: "auto", "auto2", "plugin", "nccl", "ring/ll128" or
  * "ring/ll128/16"; an algorithm or a protocol alone is "ring", "ll128",
  * "ll128/16", "auto/16" or "auto/chunk=128K", and a setup is "sym",
- * "sym/ctas=16", "ctas=8-16" or "cga=0". */
-void stp_arm_name(const struct stp_arm *arm, char name[STP_ARM_NAME]);
+ * "sym/ctas=16", "ctas=8-16" or "cga=0".  Returns 'name'. */
+#define STP_ARM_TEXT(arm) stp_arm_name(arm, (char[STP_ARM_NAME]){0})
+const char *stp_arm_name(const struct stp_arm *arm, char name[STP_ARM_NAME]);
 
 /* The words in the columns of a file for the algorithm and the protocol:
  * "auto" for one that is not forced, and the name of an arm that forces nothing

@@ -177,12 +177,11 @@ void stp_table_ran(struct stp_table *t, const char *key, const char *heading,
 {
     static const char *const parts[] = {"algorithm", "protocol", "channels"};
     const char *name = table_name(t, key, heading);
-    char ran[STP_RAN_NAME], column[STP_TABLE_CELL], channels[16];
+    char column[STP_TABLE_CELL], channels[16];
     const char *const cells[] = {stp_algo_name(algo), stp_proto_name(proto),
                                  channels};
 
     snprintf(channels, sizeof(channels), "%d", n_channels);
-    stp_ran_name(algo, proto, n_channels, ran);
     if (name != NULL && t->format == STP_TABLE_JSON)
         stp_json_pair(t->row, key, algo, proto, n_channels);
     else if (name != NULL && t->format == STP_TABLE_CSV)
@@ -191,7 +190,7 @@ void stp_table_ran(struct stp_table *t, const char *key, const char *heading,
             table_add(t, column, algo < 0 ? "" : cells[i]);
         }
     else if (name != NULL)
-        table_add(t, heading, ran);
+        table_add(t, heading, STP_RAN_TEXT(algo, proto, n_channels));
 }
 
 void stp_table_ran_kernel(struct stp_table *t, const char *key,
@@ -210,15 +209,12 @@ void stp_table_ran_kernel(struct stp_table *t, const char *key,
 
 void stp_table_gain(struct stp_table *t, const struct stp_gain *gain)
 {
-    char interval[STP_INTERVAL];
-
     if (t->format == STP_TABLE_JSON) {
         stp_json_gain(t->row, gain);
         return;
     }
-    stp_interval_text(gain, interval);
     stp_table_text(t, "gain", "%.3f", gain->gain);
-    stp_table_text(t, "95% interval", "%s", interval);
+    stp_table_word(t, NULL, "95% interval", STP_INTERVAL_TEXT(gain));
 }
 
 /* ---- printing ---- */

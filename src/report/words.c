@@ -8,7 +8,8 @@
 #include "core/names.h"
 #include "core/text.h"
 
-void stp_ran_name(int algo, int proto, int n_channels, char name[STP_RAN_NAME])
+const char *stp_ran_name(int algo, int proto, int n_channels,
+                         char name[STP_RAN_NAME])
 {
     if (algo < 0)
         snprintf(name, STP_RAN_NAME, "-");
@@ -18,14 +19,17 @@ void stp_ran_name(int algo, int proto, int n_channels, char name[STP_RAN_NAME])
     else
         snprintf(name, STP_RAN_NAME, "%s/%s/%d", stp_algo_name(algo),
                  stp_proto_name(proto), n_channels);
+    return name;
 }
 
-void stp_interval_text(const struct stp_gain *gain, char text[STP_INTERVAL])
+const char *stp_interval_text(const struct stp_gain *gain,
+                              char text[STP_INTERVAL])
 {
     if (isinf(gain->high))
         snprintf(text, STP_INTERVAL, gain->n_pairs < 2 ? "one round" : "-");
     else
         snprintf(text, STP_INTERVAL, "%.3f to %.3f", gain->low, gain->high);
+    return text;
 }
 
 static void words_add_count(char text[STP_SOURCES_TEXT], size_t n, size_t n_all,
@@ -101,13 +105,14 @@ static int words_scale(double *n, double base)
     return unit;
 }
 
-void stp_size_name(uint64_t n_bytes, char name[32])
+const char *stp_size_name(uint64_t n_bytes, char name[32])
 {
     static const char *const units[] = {"", "K", "M", "G"};
     double n = (double)n_bytes;
     int unit = words_scale(&n, 1024);
 
     snprintf(name, 32, "%.4g%s", n, units[unit]);
+    return name;
 }
 
 void stp_range_names(const struct stp_range *range, char from[32], char to[32])
@@ -118,7 +123,7 @@ void stp_range_names(const struct stp_range *range, char from[32], char to[32])
         stp_size_name(range->max, to);
 }
 
-void stp_size_text(uint64_t n_bytes, char text[32])
+const char *stp_size_text(uint64_t n_bytes, char text[32])
 {
     static const char *const units[2][4] = {{"bytes", "KiB", "MiB", "GiB"},
                                             {"bytes", "KB", "MB", "GB"}};
@@ -127,26 +132,26 @@ void stp_size_text(uint64_t n_bytes, char text[32])
     int unit = words_scale(&n, decimal ? 1000 : 1024);
 
     snprintf(text, 32, "%.4g %s", n, units[decimal][unit]);
+    return text;
 }
 
 void stp_wrong_text(const struct stp_wrong *wrong, char text[STP_ERROR_TEXT])
 {
     const bool is_auto = wrong->like->arm.kind == STP_ARM_AUTO ||
                          wrong->like->arm.kind == STP_ARM_AUTO_AGAIN;
-    char arm[STP_ARM_NAME], sizes[80], name[32], most[40] = "";
+    char sizes[80], most[40] = "";
 
-    stp_arm_name(&wrong->like->arm, arm);
     stp_size_name(wrong->bytes.min, sizes);
-    if (wrong->bytes.max > wrong->bytes.min) {
-        stp_size_name(wrong->bytes.max, name);
-        stp_append(sizes, sizeof(sizes), " to %s", name);
-    }
+    if (wrong->bytes.max > wrong->bytes.min)
+        stp_append(sizes, sizeof(sizes), " to %s",
+                   STP_SIZE_NAME(wrong->bytes.max));
     if (wrong->most > 1) /* of some texts 1 stands for any number */
         snprintf(most, sizeof(most), ", up to %" PRId64 " in one", wrong->most);
     snprintf(text, STP_ERROR_TEXT,
              "%s: %s has %zu result%s with wrong elements%s, at %s: %s there",
              stp_coll_name(wrong->like->coll),
-             is_auto ? STP_AUTO_WORDS(wrong->tuner) : arm, wrong->n_results,
-             wrong->n_results == 1 ? "" : "s", most, sizes,
+             is_auto ? STP_AUTO_WORDS(wrong->tuner)
+                     : STP_ARM_TEXT(&wrong->like->arm),
+             wrong->n_results, wrong->n_results == 1 ? "" : "s", most, sizes,
              is_auto ? "nothing is compared" : "it is left out");
 }

@@ -13,20 +13,27 @@ enum { STP_RAN_NAME = 32, STP_INTERVAL = 40, STP_SOURCES_TEXT = 256 };
 
 /* An algorithm and protocol: "ring/ll128/16", "ring/ll128" with 0 channels, or
  * "-" if 'algo' is negative: unknown. */
-void stp_ran_name(int algo, int proto, int n_channels, char name[STP_RAN_NAME]);
+#define STP_RAN_TEXT(algo, proto, n_channels)                                  \
+    stp_ran_name(algo, proto, n_channels, (char[STP_RAN_NAME]){0})
+const char *stp_ran_name(int algo, int proto, int n_channels,
+                         char name[STP_RAN_NAME]);
 
 /* "0.993 to 1.012"; without an interval "one round", or of more rounds "-". */
-void stp_interval_text(const struct stp_gain *gain, char text[STP_INTERVAL]);
+#define STP_INTERVAL_TEXT(gain) stp_interval_text(gain, (char[STP_INTERVAL]){0})
+const char *stp_interval_text(const struct stp_gain *gain,
+                              char text[STP_INTERVAL]);
 
 /* "8", "1K", "1.5M", "1G": powers of two. */
-void stp_size_name(uint64_t n_bytes, char name[32]);
+#define STP_SIZE_NAME(n_bytes) stp_size_name(n_bytes, (char[32]){0})
+const char *stp_size_name(uint64_t n_bytes, char name[32]);
 
 /* The ends of a range of sizes, in every table: "2M"; "19M" or "no end". */
 void stp_range_names(const struct stp_range *range, char from[32], char to[32]);
 
 /* For sentences: "1 MB", "1.5 MiB", "8 bytes": powers of ten where the size is
  * a round number of them. */
-void stp_size_text(uint64_t n_bytes, char text[32]);
+#define STP_SIZE_TEXT(n_bytes) stp_size_text(n_bytes, (char[32]){0})
+const char *stp_size_text(uint64_t n_bytes, char text[32]);
 
 /* "3 rounds were disturbed and ran again", and how many stayed; false if none
  * was disturbed. */

@@ -104,21 +104,19 @@ static enum stp_status cpu_select_arm(void *self, const struct stp_arm *arm,
 {
     const struct stp_cpu *e = self;
     const char *name = e->transport != NULL ? e->transport->name : "CPUs";
-    char arm_name[STP_ARM_NAME];
 
     if (arm->kind < STP_ARM_FORCED)
         return STP_OK;
-    stp_arm_name(arm, arm_name);
     if (arm->kind == STP_ARM_PLUGIN)
         return stp_fail(err, STP_ERR_RANGE,
                         "tuner plugins are NCCL's: CPUs have none");
-    return stp_fail(err, STP_ERR_RANGE,
-                    "arm %s: %s are NCCL's: none can be %s on %s", arm_name,
-                    arm->kind == STP_ARM_SETUP
-                        ? "registered buffers and configurations "
-                          "of communicators"
-                        : "algorithms and protocols",
-                    arm->kind == STP_ARM_SETUP ? "had" : "forced", name);
+    return stp_fail(
+        err, STP_ERR_RANGE, "arm %s: %s are NCCL's: none can be %s on %s",
+        STP_ARM_TEXT(arm),
+        arm->kind == STP_ARM_SETUP ? "registered buffers and configurations "
+                                     "of communicators"
+                                   : "algorithms and protocols",
+        arm->kind == STP_ARM_SETUP ? "had" : "forced", name);
 }
 
 /* ---- running ---- */

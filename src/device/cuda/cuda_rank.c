@@ -170,9 +170,8 @@ static enum stp_status cuda_select_arm(void *self, const struct stp_arm *arm,
 {
     const struct stp_cuda_rank *r = self;
     struct stp_cuda *d = r->cuda;
-    char name[STP_ARM_NAME];
+    const char *name = STP_ARM_TEXT(arm);
 
-    stp_arm_name(arm, name);
     if (arm->kind == STP_ARM_PLUGIN && !d->has_plugin)
         return stp_fail(err, STP_ERR_RANGE,
                         "no tuner plugin: the GPUs were opened without one");

@@ -132,7 +132,6 @@ static enum stp_status mock_find_way(const struct mock_machine *machine,
                                      struct stp_error *err)
 {
     const unsigned has = mock_setups(machine);
-    char name[STP_ARM_NAME];
 
     for (int i = 0; i < STP_N_SETUPS && arm->chunk_bytes == 0; i++)
         if (stp_setup_equal(&arm->setup, &stp_setups[i]) &&
@@ -140,11 +139,10 @@ static enum stp_status mock_find_way(const struct mock_machine *machine,
             *way_ret = ways[i];
             return STP_OK;
         }
-    stp_arm_name(arm, name);
     return stp_fail(err, STP_ERR_RANGE,
                     "arm %s: machine '%s' has no recorded times of it, and "
                     "none are modelled",
-                    name, mock_machine_get_info(machine)->name);
+                    STP_ARM_TEXT(arm), mock_machine_get_info(machine)->name);
 }
 
 static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,

@@ -91,15 +91,13 @@ void stp_mock_begin_arm(struct stp_virtual_time *t, const struct stp_arm *arm)
 {
     const bool stalls =
         t->disturbs_all || (t->disturbs_one && t->n_arms == t->victim);
-    char name[STP_ARM_NAME];
 
     t->stall = stalls ? 1.5 + 1.5 * program_draw_round(t, 4 + t->n_arms) : 1;
     t->n_arms++;
     if (t->stalls > 0) {
-        stp_arm_name(arm, name);
         t->place = t->place_of_all;
         t->n_draws = 0;
-        for (const char *c = name; *c != '\0'; c++)
+        for (const char *c = STP_ARM_TEXT(arm); *c != '\0'; c++)
             t->place = stp_hash(t->place, (unsigned char)*c);
     }
 }

@@ -56,7 +56,6 @@ static void label_word(const struct stp_curve *c, enum label_property property,
 {
     const struct stp_measurement *m = &c->like;
     const char *text = "";
-    char name[STP_ARM_NAME];
 
     switch (property) {
     case LABEL_RANKS:
@@ -73,8 +72,7 @@ static void label_word(const struct stp_curve *c, enum label_property property,
                  c->data->nccl);
         return;
     case LABEL_ARM:
-        stp_arm_name(&m->arm, name);
-        text = name;
+        text = STP_ARM_TEXT(&m->arm);
         break;
     case LABEL_PLACE:
         text = m->in_place ? "in place" : "out of place";

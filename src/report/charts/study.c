@@ -119,7 +119,6 @@ static void study_put_config(struct stp_table *t, const struct stp_labelled *l)
     const struct stp_curve *c = l->curve;
     const struct stp_curve_point *near_100mb = stp_study_100mb(c);
     struct study_peak peak = study_find_peak(c);
-    char first[32], last[32], at[32];
     double worst = NAN, fastest = INFINITY;
     bool single_pass = false;
 
@@ -129,16 +128,16 @@ static void study_put_config(struct stp_table *t, const struct stp_labelled *l)
         fastest = fmin(fastest, c->points[i].us.mean);
         single_pass |= c->points[i].single_pass;
     }
-    stp_size_text(c->points[0].n_bytes, first);
-    stp_size_text(c->points[c->n_points - 1].n_bytes, last);
-    stp_size_text(peak.n_bytes, at);
     study_put_curve(t, l);
-    stp_table_text(t, "<sizes", "%zu (%s to %s)", c->n_points, first, last);
+    stp_table_text(t, "<sizes", "%zu (%s to %s)", c->n_points,
+                   STP_SIZE_TEXT(c->points[0].n_bytes),
+                   STP_SIZE_TEXT(c->points[c->n_points - 1].n_bytes));
     stp_table_number(t, NULL, "shortest us", fastest, 2);
     stp_table_number(
         t, NULL, "about 100 MB, ms",
         near_100mb != NULL ? near_100mb->us.mean / 1e3 : (double)NAN, 3);
-    stp_table_text(t, "peak busbw GB/s (at)", "%.3f (%s)", peak.gbps, at);
+    stp_table_text(t, "peak busbw GB/s (at)", "%.3f (%s)", peak.gbps,
+                   STP_SIZE_TEXT(peak.n_bytes));
     stp_table_number(t, NULL, "noisiest size, %", worst * 100, 1);
     stp_table_word(t, NULL, "<times",
                    stp_source_words(c->like.source, single_pass));
@@ -246,7 +245,8 @@ static void study_write_size(const struct stp_labelled_set *set, FILE *fp)
 {
     const struct stp_labelled *l = &set->all[0]; /* of the widest range */
     const struct stp_curve_point *first, *last;
-    char from[32], to[32], from_us[32], to_us[32];
+    const char *to;
+    char from_us[32], to_us[32];
     double widest = 0;
 
     for (size_t i = 0; i < set->n; i++) {
@@ -261,8 +261,7 @@ static void study_write_size(const struct stp_labelled_set *set, FILE *fp)
     }
     first = &l->curve->points[0];
     last = &l->curve->points[l->curve->n_points - 1];
-    stp_size_text(first->n_bytes, from);
-    stp_size_text(last->n_bytes, to);
+    to = STP_SIZE_TEXT(last->n_bytes);
     study_time_text(first->us.mean, from_us);
     study_time_text(last->us.mean, to_us);
     if (first == last)
@@ -272,7 +271,8 @@ static void study_write_size(const struct stp_labelled_set *set, FILE *fp)
         fprintf(fp,
                 "From %s to %s the time of %s with %u processes grows from %s "
                 "to %s, %.*f times for %.0f times the data.\n",
-                from, to, l->series, l->curve->like.n_ranks, from_us, to_us,
+                STP_SIZE_TEXT(first->n_bytes), to, l->series,
+                l->curve->like.n_ranks, from_us, to_us,
                 study_decimals(last->us.mean / first->us.mean, 3),
                 last->us.mean / first->us.mean,
                 (double)last->n_bytes / (double)first->n_bytes);
@@ -308,7 +308,6 @@ static void study_write_processes(const struct stp_labelled_set *set, FILE *fp)
         const struct stp_curve *many = study_find_extreme(set, series, true);
         uint64_t size = 0; /* the largest of both */
         double ratio;
-        char name[32];
 
         for (size_t k = 0; k < few->n_points; k++)
             if (stp_curve_at(many, few->points[k].n_bytes) != NULL)
@@ -316,13 +315,12 @@ static void study_write_processes(const struct stp_labelled_set *set, FILE *fp)
         if (!stp_is_new_series(set, i) ||
             few->like.n_ranks == many->like.n_ranks || size == 0)
             continue;
-        stp_size_text(size, name);
         ratio = stp_curve_at(many, size)->us.mean /
                 stp_curve_at(few, size)->us.mean;
         fprintf(fp, "%s%u to %u processes, %s takes %.*f times as long for %s",
                 any ? "; from " : "From ", few->like.n_ranks,
                 many->like.n_ranks, series, study_decimals(ratio, 3), ratio,
-                name);
+                STP_SIZE_TEXT(size));
         any = true;
     }
     if (any)
@@ -339,17 +337,15 @@ static void study_write_saturation(const struct stp_labelled_set *set, FILE *fp)
         const struct stp_curve *c =
             study_find_extreme(set, set->all[i].series, true);
         struct study_peak peak = study_find_peak(c);
-        char from[32], at[32];
 
         if (!stp_is_new_series(set, i))
             continue;
-        stp_size_text(peak.saturated, from);
-        stp_size_text(peak.n_bytes, at);
         fprintf(fp,
                 "%s%s with %u processes peaks at %.4g GB/s (%s) and is within "
                 "%.0f percent of that from %s on",
                 any ? "; " : "Bus bandwidth: ", set->all[i].series,
-                c->like.n_ranks, peak.gbps, at, (1 - SATURATED) * 100, from);
+                c->like.n_ranks, peak.gbps, STP_SIZE_TEXT(peak.n_bytes),
+                (1 - SATURATED) * 100, STP_SIZE_TEXT(peak.saturated));
         any = true;
     }
     fputs(".\n", fp);
@@ -362,7 +358,6 @@ static void study_write_noise(const struct stp_labelled_set *set, FILE *fp)
     const struct stp_curve_point *where = NULL;
     struct stp_summary s;
     double *values;
-    char size[32];
     size_t n = 0;
 
     for (size_t i = 0; i < set->n; i++)
@@ -383,14 +378,14 @@ static void study_write_noise(const struct stp_labelled_set *set, FILE *fp)
         }
     if (n > 0) {
         stp_summarise(values, n, &s);
-        stp_size_text(where->n_bytes, size);
         fprintf(fp,
                 "Rounds scatter by %.*f percent of their mean (standard "
                 "deviation, median over all points), at worst by %.*f percent "
                 "(%s with %u processes, %s).\n",
                 study_decimals(s.median * 100, 2), s.median * 100,
                 study_decimals(where->noise * 100, 2), where->noise * 100,
-                noisiest->series, noisiest->curve->like.n_ranks, size);
+                noisiest->series, noisiest->curve->like.n_ranks,
+                STP_SIZE_TEXT(where->n_bytes));
     }
     free(values);
 }

@@ -76,7 +76,7 @@ stp_iteration_files_write(const struct stp_iteration_report *report,
 {
     const struct stp_iteration_summary *all = report->summary;
     const bool several = stp_iteration_several(report);
-    char setting_name[STP_SETTING_NAME] = "", arm_name[STP_ARM_NAME];
+    char setting_name[STP_SETTING_NAME] = "";
     char name[STP_SETTING_NAME + STP_ARM_NAME + 32];
     enum stp_status status = STP_OK;
 
@@ -86,11 +86,11 @@ stp_iteration_files_write(const struct stp_iteration_report *report,
         if (several)
             stp_iteration_setting_name(setting, setting_name);
         for (size_t a = 0; a < setting->n_arms && status == STP_OK; a++) {
-            stp_arm_name(&setting->arms[a].arm, arm_name);
-            for (char *s = strchr(arm_name, '/'); s != NULL; s = strchr(s, '/'))
-                *s = '-';
             snprintf(name, sizeof(name), "iteration_times_%s%s%s.txt",
-                     setting_name, several ? "_" : "", arm_name);
+                     setting_name, several ? "_" : "",
+                     STP_ARM_TEXT(&setting->arms[a].arm));
+            for (char *s = strchr(name, '/'); s != NULL; s = strchr(s, '/'))
+                *s = '-';
             status = iteration_save_file(report, folder, name, NULL, setting,
                                          &setting->arms[a], err);
         }

@@ -226,10 +226,8 @@ static void iteration_find_spread(const struct stp_iterations *iterations,
 static void iteration_write_time(const struct iteration_times *t, double time,
                                  double share, struct stp_chart *chart)
 {
-    char name[STP_ARM_NAME];
-
-    stp_arm_name(&t->arm->arm, name);
-    fprintf(chart->data, "%s\t%.8g\t%.6g\n", name, time, share);
+    fprintf(chart->data, "%s\t%.8g\t%.6g\n", STP_ARM_TEXT(&t->arm->arm), time,
+            share);
 }
 
 /* Shares in percent, each from its bin's beginning on, without the empty bins
@@ -280,7 +278,7 @@ static void iteration_set_times(const struct iteration_spread *s,
                                 struct stp_chart *chart)
 {
     const double margin = (s->high - s->low) * 0.02;
-    char label[128], beyond[96] = "", name[STP_ARM_NAME];
+    char label[128], beyond[96] = "";
 
     if (s->n_beyond > 0)
         snprintf(beyond, sizeof(beyond),
@@ -292,9 +290,8 @@ static void iteration_set_times(const struct iteration_spread *s,
                   s->low - margin, s->high + margin, s->n);
     stp_chart_arrays(chart, s->n, "titles");
     for (size_t i = 0; i < s->n; i++) {
-        stp_arm_name(&s->of[i].arm->arm, name);
-        snprintf(label, sizeof(label), "%s, %.4g %s", name, s->of[i].median,
-                 s->unit);
+        snprintf(label, sizeof(label), "%s, %.4g %s",
+                 STP_ARM_TEXT(&s->of[i].arm->arm), s->of[i].median, s->unit);
         stp_chart_text_at(chart, "titles", i, label);
     }
 }
@@ -305,7 +302,7 @@ static void iteration_make_times(const struct stp_iteration_report *report,
                                  bool histogram, struct stp_chart *chart_ret)
 {
     struct iteration_spread s;
-    char size[32], label[80] = "Share of iterations that took no longer";
+    char label[80] = "Share of iterations that took no longer";
     double width = INFINITY;
     unsigned n_bins = MAX_BINS; /* if no arm spreads */
 
@@ -322,11 +319,11 @@ static void iteration_make_times(const struct stp_iteration_report *report,
     if (!isinf(width))
         n_bins =
             (unsigned)fmin(MAX_BINS, fmax(MIN_BINS, (s.high - s.low) / width));
-    stp_size_text(setting->like.n_bytes, size);
     iteration_begin_chart(report, setting, 1,
                           histogram ? "Iteration times"
                                     : "Iteration times (ECDF)",
-                          size, stp_times_gp, "arm\ttime\tshare", chart_ret);
+                          STP_SIZE_TEXT(setting->like.n_bytes), stp_times_gp,
+                          "arm\ttime\tshare", chart_ret);
     if (histogram)
         snprintf(label, sizeof(label),
                  "Share of iterations (%%), in bins of %.3g %s",
@@ -372,9 +369,8 @@ static void iteration_make_gains(const struct stp_iteration_report *report,
                   alone, octaves, set.n);
     stp_chart_arrays(chart_ret, set.n, "titles");
     for (size_t c = 0; c < set.n; c++) {
-        char name[STP_ARM_NAME];
+        const char *name = STP_ARM_TEXT(&set.of[c].arm);
 
-        stp_arm_name(&set.of[c].arm, name);
         stp_chart_text_at(chart_ret, "titles", c, name);
         stp_chart_block(chart_ret);
         for (size_t i = 0; i < g->n; i++)

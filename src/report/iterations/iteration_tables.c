@@ -69,10 +69,8 @@ static void iteration_put_gain(struct stp_table *t, bool alone, bool wide,
         {"alone_gain", "alone_gain_low", "alone_gain_high"}};
     const char *const heading = alone ? "alone gain" : "gain";
     const bool ends = is_known && !is_auto && isfinite(gain->high);
-    char interval[STP_INTERVAL] = "";
+    const char *interval = is_auto ? "" : STP_INTERVAL_TEXT(gain);
 
-    if (!is_auto)
-        stp_interval_text(gain, interval);
     iteration_put(t, keys[alone][0], heading, heading, is_auto ? ONE : GAIN,
                   !is_known ? NAN
                   : is_auto ? 1
@@ -132,10 +130,7 @@ static void iteration_put_arm_name(const struct stp_iteration_arm *arm,
                                    const char *key, const char *heading,
                                    struct stp_table *t)
 {
-    char name[STP_ARM_NAME];
-
-    stp_arm_name(&arm->arm, name);
-    stp_table_word(t, key, heading, name);
+    stp_table_word(t, key, heading, STP_ARM_TEXT(&arm->arm));
 }
 
 /* Adds a row, which in CSV names the setting. */
@@ -259,15 +254,14 @@ static void iteration_put_regime(const struct stp_regime *r,
     const bool is_text = t->format == STP_TABLE_TEXT;
     const char *source =
         stp_source_name(stp_source_worst(r->alone->source, r->best->source));
-    char name[STP_SETTING_NAME], size[32];
+    char name[STP_SETTING_NAME];
 
     stp_iteration_setting_name(s, name);
-    stp_size_text(s->like.n_bytes, size);
     stp_table_row(t);
     if (is_text) {
         stp_table_text(t, "<mode", "%s", stp_mode_name(s->like.work.mode));
         stp_table_text(t, "<collective", "%s", stp_coll_name(s->like.coll));
-        stp_table_text(t, "bytes", "%s", size);
+        stp_table_word(t, NULL, "bytes", STP_SIZE_TEXT(s->like.n_bytes));
         stp_table_text(t, "<GEMM", "%ux%ux%u", g->m, g->n, g->k);
         stp_table_number(t, NULL, "ratio", s->compute_us / s->comm_us, 2);
     } else {

@@ -161,14 +161,10 @@ void stp_iteration_verdict(const struct stp_iteration_setting *setting,
 {
     const struct iteration_count c = iteration_count_arms(setting);
     const struct stp_iteration_arm *arm = c.best != NULL ? c.best : c.next;
-    char name[STP_ARM_NAME] = "";
-    char interval[STP_INTERVAL] = "";
+    const char *name = arm != NULL ? STP_ARM_TEXT(&arm->arm) : "";
+    const char *interval = arm != NULL ? STP_INTERVAL_TEXT(&arm->gain) : "";
     double percent = setting->resolution * 100;
 
-    if (arm != NULL) {
-        stp_arm_name(&arm->arm, name);
-        stp_interval_text(&arm->gain, interval);
-    }
     if (c.n == 0)
         snprintf(text, STP_ITERATION_TEXT, "AUTO is the only arm.");
     else if (c.best != NULL)

@@ -189,9 +189,8 @@ enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
         const char *label = c.runs->labels[i];
         const char *baseline = c.runs->labels[0];
         const struct stp_gain *gain = &c.arms[i].gain;
-        char interval[STP_INTERVAL];
+        const char *interval = STP_INTERVAL_TEXT(gain);
 
-        stp_interval_text(gain, interval);
         if (c.n_rounds < 2)
             fprintf(fp,
                     "%s: %.3fx in one round, which has no interval; add rounds "

@@ -73,11 +73,8 @@ void stp_nccl_text_write_head(const struct stp_nccl_text_run *run, int coll,
 
 void stp_nccl_text_write_section(int coll, const struct stp_arm *arm, FILE *fp)
 {
-    char name[STP_ARM_NAME];
-
-    stp_arm_name(arm, name);
     fprintf(fp, "#\n# " STP_NCCL_TEXT_STARTING "%s\n# Arm: %s\n",
-            programs[coll], name);
+            programs[coll], STP_ARM_TEXT(arm));
 }
 
 void stp_nccl_text_write_columns(FILE *fp)

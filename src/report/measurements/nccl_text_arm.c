@@ -71,9 +71,8 @@ static enum stp_status arm_set(struct stp_dataset *data,
                                const struct stp_arm *arm, struct stp_error *err)
 {
     const bool is_forced = arm->kind == STP_ARM_FORCED;
-    char name[STP_ARM_NAME];
+    const char *name = STP_ARM_TEXT(arm);
 
-    stp_arm_name(arm, name);
     for (size_t i = 0; i < data->n_rows; i++) {
         struct stp_measurement *m = &data->rows[i];
         const bool has_algo = m->ran_algo >= 0, has_proto = m->ran_proto >= 0;

@@ -1,16 +1,797 @@
-/* page.c - the page as a whole */
+/* page.c - the page as a whole: what it says, and what page.html shows */
 #include "report/page/page.h"
 
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "analyse/bandwidth.h"
+#include "analyse/steadiness.h"
+#include "core/dtype.h"
 #include "core/names.h"
+#include "report/charts/labels.h"
 #include "report/file.h"
+#include "report/iterations/iteration_words.h"
 #include "report/json.h"
 #include "report/page/page_data.h"
+#include "report/results/results.h"
 #include "report/table.h"
+#include "report/take.h"
+#include "report/words.h"
 
 /* page.html, page.css and page.js */
 extern const char stp_page_html[];
 extern const char stp_page_css[];
 extern const char stp_page_js[];
+
+/* ---- figures ---- */
+
+/* Keeps the largest gain at a size that was measured round by round. */
+static void page_keep_best(const struct stp_point *p,
+                           const struct stp_comparison *arm,
+                           struct stp_page_summary *s)
+{
+    s->n_faster++;
+    if (!stp_source_is_estimate(arm->source) &&
+        arm->gain.gain > s->best.gain.gain)
+        s->best = (struct stp_page_extreme){arm->gain, p->coll, p->n_bytes,
+                                            p->n_ranks};
+}
+
+static void page_count_row(const struct stp_page_row *row,
+                           struct stp_page_summary *s)
+{
+    const struct stp_point *p = row->point;
+    const bool changed = row->verdict != STP_VERDICT_SAME;
+    const bool slower = row->verdict == STP_VERDICT_SLOWER;
+    struct stp_gain gain = {.gain = 1, .low = 1, .high = 1};
+    bool below;
+
+    if (row->policy == NULL && row->line > 0) {
+        s->n_unknown++;
+        return;
+    }
+    if (row->policy != NULL)
+        gain = row->policy->gain;
+    s->n_changed += changed;
+    s->no_interval |= changed && isinf(gain.high);
+    s->mean_gain += changed ? log(gain.gain) : 0;
+
+    /* The smallest gain is kept; a loss within noise only as long as there is
+     * no other. */
+    below = row->verdict == STP_VERDICT_UNSURE && gain.high < 1;
+    if ((slower && s->n_slower == 0) ||
+        ((slower || (below && s->n_slower == 0)) &&
+         gain.gain < s->worst.gain.gain))
+        s->worst =
+            (struct stp_page_extreme){gain, p->coll, p->n_bytes, p->n_ranks};
+    s->n_slower += slower;
+    s->n_below += below;
+    if (row->verdict == STP_VERDICT_FASTER)
+        page_keep_best(p, row->policy, s);
+}
+
+static void page_sum_up(const struct stp_page_data *data,
+                        struct stp_page_summary *s)
+{
+    const struct stp_policy *rules = data->files[STP_PAGE_POLICY].rules;
+    const struct stp_range ranks = stp_page_ranks(data);
+    const struct stp_dataset *first = &stp_page_first_set(data)->data;
+    unsigned min = UINT32_MAX, max = 0, nodes = 0;
+
+    *s = (struct stp_page_summary){
+        .tried = data->files[STP_PAGE_VERIFY].name != NULL,
+        .n_rules = rules != NULL ? stp_policy_size(rules) : 0,
+        .n_sizes = data->n_rows,
+        .has_ranks = ranks.min < ranks.max,
+        .best.gain.gain = 1,
+        .worst.gain.gain = 1,
+    };
+    for (size_t i = 0; i < first->n_rows; i++) {
+        const struct stp_measurement *m = &first->rows[i];
+
+        min = m->n_ranks < min ? m->n_ranks : min;
+        max = m->n_ranks > max ? m->n_ranks : max;
+        nodes = m->n_nodes > nodes ? m->n_nodes : nodes;
+    }
+    if (min < max)
+        stp_page_format(s->machine, "%u to ", min);
+    /* several nodes may be containers of one host, with one GPU */
+    if (first->gpu[0] != '\0' && nodes == 1)
+        stp_page_format(s->machine, "%u x %s", max, first->gpu);
+    else
+        stp_page_format(s->machine, "%u rank%s", max, max == 1 ? "" : "s");
+    if (nodes > 1)
+        stp_page_format(s->machine, " on %u nodes%s%s", nodes,
+                        first->gpu[0] != '\0' ? " of " : "", first->gpu);
+    if (first->nccl[0] != '\0')
+        stp_page_format(s->machine, " with NCCL %s", first->nccl);
+    stp_auto_words(first->tuner, s->own);
+    s->has_policy = rules != NULL || s->tried;
+    for (size_t i = 0; i < data->n_rows; i++) {
+        const struct stp_page_row *row = &data->rows[i];
+
+        s->n_compared += row->is_compared;
+        s->n_told += row->is_told;
+        if (s->has_policy)
+            page_count_row(row, s);
+        else if (row->best != NULL && row->best->gain.low > 1)
+            page_keep_best(row->swept, row->best, s);
+    }
+    s->mean_gain = s->n_sizes > s->n_unknown
+                       ? exp(s->mean_gain / (double)(s->n_sizes - s->n_unknown))
+                       : 1;
+}
+
+/* ---- sentences ---- */
+
+enum { PAGE_PLACE = 64 };
+
+/* "4 MiB", or "4 MiB on 2 ranks". */
+static void page_name_place(const struct stp_page_summary *s,
+                            const struct stp_page_extreme *at,
+                            char place[PAGE_PLACE])
+{
+    snprintf(place, PAGE_PLACE, s->has_ranks ? "%s on %u ranks" : "%s",
+             STP_SIZE_TEXT(at->n_bytes), at->n_ranks);
+}
+
+static void page_say_losses(const struct stp_page_summary *s, char *text)
+{
+    size_t n = s->n_slower > 0 ? s->n_slower : s->n_below;
+    char place[PAGE_PLACE];
+
+    page_name_place(s, &s->worst, place);
+    if (n > 0)
+        stp_page_format(
+            text,
+            ", and is slower at %zu%s: at worst %s takes %.*fx as long (at %s)",
+            n, s->n_slower > 0 ? "" : ", but within the noise",
+            stp_coll_name(s->worst.coll), s->n_slower > 0 ? 2 : 3,
+            1 / s->worst.gain.gain, place);
+    else if (s->no_interval)
+        stp_page_format(text,
+                        "; one round and modelled times have no confidence "
+                        "interval, so not all of this is certain");
+    else if (s->n_changed > 0)
+        stp_page_format(text, ", and is nowhere measurably slower");
+    if (s->n_unknown > 0)
+        stp_page_format(
+            text, "; what it chooses at %zu further sizes was not measured",
+            s->n_unknown);
+}
+
+void stp_page_sentence(const struct stp_page_summary *s,
+                       char text[STP_PAGE_TEXT])
+{
+    const char *coll = stp_coll_name(s->best.coll);
+    const double gain = s->best.gain.gain;
+    char place[PAGE_PLACE];
+
+    page_name_place(s, &s->best, place);
+    text[0] = '\0';
+    stp_page_format(text, "On %s", s->machine);
+    if (s->n_sizes == 0) {
+        stp_page_format(text, ": training iterations%s.",
+                        s->has_policy ? "; collectives alone were not measured"
+                                      : ", without a policy");
+    } else if (!s->has_policy && gain > 1) {
+        stp_page_format(
+            text,
+            " some arm is faster than %s at %zu of %zu sizes, by up to %.2fx "
+            "(%s at %s); there is no policy here.",
+            s->own, s->n_faster, s->n_told, gain, coll, place);
+    } else if (!s->has_policy) {
+        stp_page_format(
+            text, " %s %s at any of %zu sizes; there is no policy here.",
+            s->n_compared == 0
+                ? "no arm that a tuner can choose was compared with"
+            : s->n_told == 0
+                ? "neither one round nor a model tells an arm from"
+                : "no arm that a tuner can choose is significantly faster than",
+            s->own,
+            s->n_compared == 0 ? s->n_sizes
+            : s->n_told == 0   ? s->n_compared
+                               : s->n_told);
+    } else if (s->n_rules == 0 && !s->tried) {
+        stp_page_format(text,
+                        " this policy has no rule: %s stands at all %zu sizes.",
+                        s->own, s->n_sizes);
+    } else {
+        stp_page_format(text, " this policy ");
+        if (gain > 1)
+            stp_page_format(text,
+                            "makes %s up to %.2fx as fast (at %s), changes %zu "
+                            "of %zu sizes",
+                            coll, gain, place, s->n_changed, s->n_sizes);
+        else if (s->n_changed > 0)
+            stp_page_format(text, "changes %zu of %zu sizes, is %s",
+                            s->n_changed, s->n_sizes,
+                            s->n_faster > 0
+                                ? "faster only at sizes that were not measured"
+                                : "significantly faster at none");
+        else
+            stp_page_format(text, "changes none of %zu sizes", s->n_sizes);
+        page_say_losses(s, text);
+        stp_page_format(text, s->tried ? "."
+                                       : "; it was not verified: these are "
+                                         "gains of its arms in the sweep.");
+    }
+}
+
+static void page_sum_up_overlap(const struct stp_iteration_summary *iterations,
+                                struct stp_page_overlap *o)
+{
+    *o = (struct stp_page_overlap){.best = 1, .worst = 1};
+    for (size_t i = 0; i < iterations->n_settings; i++) {
+        const struct stp_iteration_setting *setting = &iterations->settings[i];
+
+        for (size_t a = 1; a < setting->n_arms; a++) {
+            const struct stp_gain *gain = &setting->arms[a].gain;
+            const bool slower = gain->high < 1;
+            const bool beyond_noise = 1 - gain->gain > 2 * setting->noise;
+
+            if (setting->arms[a].arm.kind != STP_ARM_PLUGIN)
+                continue;
+            o->n++;
+            o->n_faster += gain->low > 1;
+            o->n_slower += slower && beyond_noise;
+            o->n_below += slower && !beyond_noise;
+            if (gain->low > 1)
+                o->best = fmax(o->best, gain->gain);
+            if (slower)
+                o->worst = fmin(o->worst, gain->gain);
+        }
+    }
+}
+
+bool stp_page_overlap_sentence(const struct stp_page_overlap *o,
+                               char text[STP_PAGE_TEXT])
+{
+    size_t n = o->n_slower > 0 ? o->n_slower : o->n_below;
+
+    text[0] = '\0';
+    if (o->n == 0)
+        return false;
+    stp_page_format(text, "With the overlap policy training steps are ");
+    if (o->n_faster > 0)
+        stp_page_format(
+            text, "up to %.2fx as fast: %zu of %zu workloads are faster, ",
+            o->best, o->n_faster, o->n);
+    else
+        stp_page_format(text, "significantly faster in none of %zu workloads, ",
+                        o->n);
+    stp_page_format(
+        text,
+        n == 0 ? "and none is measurably slower."
+               : "and %zu %s slower%s: at worst a step takes %.3fx as long.",
+        n, n == 1 ? "is" : "are",
+        o->n_slower > 0 ? "" : ", but within the noise", 1 / o->worst);
+    return true;
+}
+
+/* The gains count that are measured and beyond doubt, of collectives alone and
+ * of training steps. */
+static bool page_memory_sentence(const struct stp_memory_table *memory,
+                                 char text[STP_PAGE_TEXT])
+{
+    const bool is_staged = memory->kind == STP_POLICY_OF_STAGE;
+    const struct stp_memory_evidence *best[2] = {NULL, NULL};
+    const char *colls[2] = {NULL, NULL};
+
+    text[0] = '\0';
+    for (size_t r = 0; r < memory->n_rules; r++)
+        for (size_t i = 0; i < memory->rules[r].n_evidence; i++) {
+            const struct stp_memory_evidence *e = &memory->rules[r].evidence[i];
+            const bool step = e->overlaps;
+
+            if (!(e->gain.low > 1) || stp_source_is_estimate(e->source) ||
+                (best[step] != NULL && best[step]->gain.gain >= e->gain.gain))
+                continue;
+            best[step] = e;
+            colls[step] = stp_coll_name(memory->rules[r].rule.coll);
+        }
+    if (best[0] == NULL && best[1] == NULL)
+        return false;
+    stp_page_format(text, is_staged ? "Staging buffers makes "
+                                    : "Registering buffers makes ");
+    for (int step = 0; step < 2; step++)
+        if (best[step] != NULL)
+            stp_page_format(text, "%s%s up to %.2fx as fast (%s%s %s)",
+                            step && best[0] != NULL ? ", and " : "",
+                            step ? "training steps" : colls[0],
+                            best[step]->gain.gain, step ? colls[1] : "",
+                            step ? " of" : "at",
+                            STP_SIZE_TEXT(best[step]->n_bytes));
+    stp_page_format(text, is_staged ? "; a job as it is can have that, by "
+                                      "`steptune run --stage`."
+                                    : "; only an application can do that, and "
+                                      "no tuner.");
+    return true;
+}
+
+/* ---- sources ---- */
+
+static bool page_source_sentence(const struct stp_page_file *sets, size_t n,
+                                 char text[STP_PAGE_TEXT])
+{
+    struct stp_source_count count = {0};
+    size_t n_all = 0;
+
+    text[0] = '\0';
+    for (size_t s = 0; s < n; s++) {
+        stp_count_sources(&sets[s].data, &count);
+        n_all += sets[s].data.n_rows;
+    }
+    if (n_all == 0)
+        return false;
+    if (count.n[STP_SOURCE_MEASURED] == n_all && count.n_single_pass == 0) {
+        stp_page_format(text, "Times were measured live.");
+        return true;
+    }
+
+    /* "Of 960 times 88 were ..., 872 were ...", or "All 960 times were ...". */
+    static const char *const words[STP_N_SOURCES] = {
+        [STP_SOURCE_MEASURED] = "measured live",
+        [STP_SOURCE_RECORDED] = "recorded on that machine and are replayed",
+        [STP_SOURCE_INTERPOLATED] = "interpolated between recorded sizes",
+        [STP_SOURCE_VIRTUAL] =
+            "simulated in virtual time, out of recorded times",
+        [STP_SOURCE_MODELLED] = "modelled and measured by nobody",
+    };
+
+    for (int s = 0; s < STP_N_SOURCES; s++) {
+        if (count.n[s] == 0)
+            continue;
+        if (stp_source_of_all(&count) == s)
+            stp_page_format(text, "All %zu times were %s", n_all, words[s]);
+        else if (text[0] == '\0')
+            stp_page_format(text, "Of %zu times %zu were %s", n_all, count.n[s],
+                            words[s]);
+        else
+            stp_page_format(text, ", %zu were %s", count.n[s], words[s]);
+    }
+    if (count.n_single_pass > 0)
+        stp_page_format(text,
+                        "; %zu of them were taken in single passes, and decide "
+                        "nothing unless they are trusted",
+                        count.n_single_pass);
+
+    if (count.n[STP_SOURCE_MEASURED] < n_all)
+        stp_page_format(text, ": this is not a live measurement");
+    stp_page_format(text, ".");
+    if (count.n[STP_SOURCE_MODELLED] > 0)
+        stp_page_format(text, " " STP_MODEL_WORDS ".");
+    return true;
+}
+
+/* ---- what page.html shows: rows that commands print as JSON ---- */
+
+/* Adds "4 ranks", "2 to 4 ranks" or, for any number, "". */
+static void view_count(cJSON *object, const char *key, uint64_t min,
+                       uint64_t max, const char *noun)
+{
+    char text[STP_PAGE_TEXT] = "";
+
+    if (min == max)
+        stp_page_format(text, "%" PRIu64 " %s%s", min, noun,
+                        min == 1 ? "" : "s");
+    else if (max != UINT64_MAX)
+        stp_page_format(text, "%" PRIu64 " to %" PRIu64 " %ss", min, max, noun);
+    else if (min > 1)
+        stp_page_format(text, "%" PRIu64 " %ss or more", min, noun);
+    cJSON_AddStringToObject(object, key, text);
+}
+
+/* Adds "2M to 19M"; a range without ends adds nothing. */
+static void view_range(cJSON *rule, const char *key,
+                       const struct stp_range *range)
+{
+    char from[32], to[32], text[80];
+
+    if (range->min == 0 && range->max == UINT64_MAX)
+        return;
+    stp_range_names(range, from, to);
+    snprintf(text, sizeof(text), "%s to %s", from, to);
+    cJSON_AddStringToObject(rule, key, text);
+}
+
+/* Adds the calls that a rule is of. */
+static void view_calls(cJSON *rule, const struct stp_rule *r)
+{
+    view_range(rule, "bytes", &r->bytes);
+    view_count(rule, "nodes", r->nodes.min, r->nodes.max, "node");
+    view_count(rule, "ranks", r->ranks.min, r->ranks.max, "rank");
+    stp_json_word(rule, "gpu", r->gpu);
+}
+
+static void view_lead(cJSON *leads, const char *sentence, bool is_warning)
+{
+    cJSON *lead = stp_json_row(leads);
+
+    cJSON_AddStringToObject(lead, "text", sentence);
+    cJSON_AddStringToObject(lead, "warn", is_warning ? " warn" : "");
+}
+
+static void view_summary(const struct stp_page_data *data,
+                         const struct stp_page_summary *summary, cJSON *view)
+{
+    static const struct {
+        const char *times;
+        int first; /* of the sets */
+        size_t n;
+    } kinds[] = {
+        {"Collectives", STP_PAGE_SWEEP, STP_PAGE_ITERATIONS - STP_PAGE_SWEEP},
+        {"Training steps", STP_PAGE_ITERATIONS, 2}};
+    const char *usual = data->files[STP_PAGE_POLICY].name != NULL
+                            ? "What a policy for NCCL is worth"
+                            : "NCCL, timed";
+    cJSON *leads = cJSON_AddArrayToObject(view, "leads");
+    cJSON *notes = cJSON_AddArrayToObject(view, "notes");
+    struct stp_page_overlap overlap;
+    char sentence[STP_PAGE_TEXT];
+
+    cJSON_AddStringToObject(view, "title",
+                            data->title != NULL ? data->title : usual);
+    stp_page_sentence(summary, sentence);
+    view_lead(leads, sentence, summary->n_slower > 0);
+    page_sum_up_overlap(&data->files[STP_PAGE_OVERLAP_VERIFY].iterations,
+                        &overlap);
+    if (stp_page_overlap_sentence(&overlap, sentence))
+        view_lead(leads, sentence, overlap.n_slower > 0);
+    if (page_memory_sentence(&data->memory.table, sentence))
+        view_lead(leads, sentence, false);
+    if (page_memory_sentence(&data->stage.table, sentence))
+        view_lead(leads, sentence, false);
+    for (size_t i = 0; i < data->n_warnings; i++)
+        view_lead(leads, data->warnings[i], true);
+    for (size_t i = 0; i < 2; i++)
+        if (page_source_sentence(&data->files[kinds[i].first], kinds[i].n,
+                                 sentence)) {
+            cJSON *note = stp_json_row(notes);
+
+            cJSON_AddStringToObject(note, "times", kinds[i].times);
+            cJSON_AddStringToObject(note, "text", sentence);
+        }
+}
+
+/* Adds the row of a verdict, the sweep's times, and the fastest arms: one that
+ * a tuner can choose, and a setup. */
+static void view_row(const struct stp_page_row *r, struct stp_table *rows)
+{
+    const struct stp_point *p = r->point;
+    const struct {
+        const char *key;
+        const struct stp_comparison *arm;
+    } shown[] = {{NULL, r->policy}, {"best", r->best}, {"setup", r->setup}};
+    enum stp_source source = p->source;
+    bool single_pass = p->single_pass;
+    cJSON *arms;
+
+    stp_put_verdict(p, r->policy, "", true, rows);
+    stp_table_flag(rows, "changed", NULL, r->verdict != STP_VERDICT_SAME);
+    stp_table_flag(rows, "faster", NULL, r->verdict == STP_VERDICT_FASTER);
+    stp_table_flag(rows, "slower", NULL, r->verdict == STP_VERDICT_SLOWER);
+    stp_table_flag(rows, "swept", NULL, r->swept != NULL);
+    stp_table_flag(rows, "compared", NULL, r->is_compared);
+    stp_table_flag(rows, "unmeasured", NULL, r->policy == NULL && r->line > 0);
+    stp_table_number(rows, "auto_gbps", NULL,
+                     stp_busbw(p->coll, p->n_ranks, p->n_bytes, p->auto_us), 2);
+    if (r->policy != NULL)
+        stp_table_number(
+            rows, "tuned_gbps", NULL,
+            stp_busbw(p->coll, p->n_ranks, p->n_bytes, r->policy->us), 2);
+    for (size_t i = 0; i < 3; i++) {
+        struct stp_table member;
+
+        if (shown[i].arm == NULL)
+            continue;
+        source = stp_source_worst(source, shown[i].arm->source);
+        single_pass |= shown[i].arm->single_pass;
+        if (shown[i].key == NULL)
+            continue;
+        member = stp_table_member(rows->row, shown[i].key);
+        stp_put_arm(shown[i].arm, p->n_bytes, &member);
+    }
+    if (r->swept != NULL)
+        stp_json_number(rows->row, "best_us",
+                        r->best != NULL ? r->best->us : r->swept->auto_us);
+    stp_table_word(rows, "times", NULL, stp_source_words(source, single_pass));
+    arms = cJSON_AddObjectToObject(rows->row, "arms");
+    for (size_t a = 0; r->swept != NULL && a < r->swept->n_arms; a++) {
+        const struct stp_comparison *c = &r->swept->arms[a];
+
+        if (c->arm.kind == STP_ARM_FORCED)
+            stp_json_number(arms, STP_ARM_TEXT(&c->arm), c->us);
+    }
+}
+
+static void view_panel(const struct stp_page_data *data,
+                       const struct stp_page_row *rows, cJSON *panels)
+{
+    const struct stp_point *first = rows->point;
+    cJSON *panel = stp_json_row(panels);
+    struct stp_table table = stp_table_array(panel, "rows");
+    bool has_setups = false;
+
+    for (size_t i = 0; i < rows->n_panel; i++) {
+        has_setups |= rows[i].setup != NULL;
+        view_row(&rows[i], &table);
+    }
+
+    bool ranks = false, data_type = false, place = false;
+    char name[STP_PAGE_TEXT] = "";
+
+    for (size_t i = 0; i < data->n_rows; i++) {
+        const struct stp_point *q = data->rows[i].point;
+
+        ranks |= q->n_ranks != first->n_ranks || q->n_nodes != first->n_nodes;
+        data_type |= q->type != first->type || q->op != first->op;
+        place |= q->in_place != first->in_place;
+    }
+    stp_page_format(name, "%s", stp_coll_title(first->coll));
+    if (ranks)
+        stp_page_format(name, ", %u ranks", first->n_ranks);
+    if (ranks && first->n_nodes > 1)
+        stp_page_format(name, " on %u nodes", first->n_nodes);
+    if (data_type)
+        stp_page_format(name, ", %s %s", stp_type_name(first->type),
+                        stp_op_name(first->op));
+    if (place)
+        stp_page_format(name,
+                        first->in_place ? ", in place" : ", out of place");
+    cJSON_AddStringToObject(panel, "name", name);
+
+    stp_json_number(panel, "n_rows", (double)rows->n_panel);
+    cJSON_AddBoolToObject(panel, "has_setups", has_setups);
+    stp_json_number(panel, "bus_factor",
+                    stp_bus_factor(first->coll, first->n_ranks));
+}
+
+/* Adds a rule with the rows of 'panels' that it changes. */
+static void view_rule(const struct stp_page_data *data, cJSON *panels,
+                      const struct stp_rule *r, cJSON *rule)
+{
+    cJSON *gains = cJSON_AddArrayToObject(rule, "gains");
+    char from[STP_PAGE_TEXT] = ""; /* AUTO's choices, each once */
+    double low = INFINITY, high = 0;
+    size_t n_same = 0, n_changed = 0, n = 0;
+    cJSON *panel, *row;
+
+    cJSON_ArrayForEach(panel, panels)
+        cJSON_ArrayForEach(row, cJSON_GetObjectItem(panel, "rows"))
+    {
+        const struct stp_page_row *page_row = &data->rows[n++];
+        const struct stp_point *p = page_row->point;
+        const char *name = STP_RAN_TEXT(p->auto_algo, p->auto_proto, 0);
+
+        if (page_row->line != r->line)
+            continue;
+        if (strstr(from, name) == NULL)
+            stp_page_format(from, "%s%s", from[0] != '\0' ? ", " : "", name);
+        if (page_row->policy == NULL)
+            continue;
+        if (page_row->verdict == STP_VERDICT_SAME) {
+            n_same++;
+            continue;
+        }
+        n_changed++;
+        low = fmin(low, page_row->policy->gain.gain);
+        high = fmax(high, page_row->policy->gain.gain);
+        cJSON_AddItemReferenceToArray(gains, row);
+    }
+    stp_json_number(rule, "line", r->line);
+    cJSON_AddStringToObject(rule, "collective", stp_coll_name(r->coll));
+    view_calls(rule, r);
+    view_range(rule, "bytes_per_rank", &r->bytes_per_rank);
+    if (r->chunk_bytes > 0)
+        stp_json_number(rule, "chunk_bytes", r->chunk_bytes);
+    cJSON_AddStringToObject(rule, "from", from);
+    stp_json_pair(rule, "to", r->algo, r->proto, r->n_channels);
+    stp_json_number(rule, "low", low);
+    stp_json_number(rule, "high", high);
+    stp_json_number(rule, "n_changed", (double)n_changed);
+    if (n_same > 0)
+        stp_json_number(rule, "n_same", (double)n_same);
+}
+
+/* Adds what a policy registers or stages, with the sizes that speak for it. */
+static void view_memory(const struct stp_page_file *file,
+                        const struct stp_memory_table *table, cJSON *list)
+{
+    cJSON *memory = file->name != NULL ? stp_json_row(list) : NULL;
+    struct stp_table rules;
+
+    if (file->name == NULL)
+        return;
+    cJSON_AddStringToObject(memory, "name", file->name);
+    cJSON_AddBoolToObject(memory, "stages", table->kind == STP_POLICY_OF_STAGE);
+    rules = stp_table_array(memory, "rules");
+    stp_put_memory_rules(table, &rules);
+    for (size_t i = 0; i < table->n_rules; i++) {
+        const struct stp_memory_rule *m = &table->rules[i];
+        cJSON *rule = cJSON_GetArrayItem(rules.list, (int)i);
+        struct stp_table evidence = stp_table_array(rule, "evidence");
+        char text[STP_MEMORY_TEXT];
+
+        view_calls(rule, &m->rule);
+        cJSON_AddBoolToObject(rule, "overlaps", m->rule.overlap != 0);
+        cJSON_AddStringToObject(
+            rule, "register_as",
+            stp_memory_text(m->rule.memory, m->rule.min_ctas, text));
+        for (size_t k = 0; k < m->n_evidence; k++)
+            stp_put_memory_size(table, i, k, &evidence);
+    }
+}
+
+/* Adds "overlap: allreduce of 8 MiB, 8 layers of gemm, ratio 1", and the ranks
+ * if not all rows of the page are of as many. */
+static void view_workload(const struct stp_iteration_setting *s, bool has_ranks,
+                          cJSON *object)
+{
+    char text[STP_ITERATION_TEXT], name[STP_PAGE_TEXT] = "";
+
+    stp_iteration_what(s, STP_SIZE_TEXT(s->like.n_bytes), text);
+    stp_page_format(name, "%s", text);
+    if (has_ranks)
+        stp_page_format(name, ", %u ranks", s->like.n_ranks);
+    cJSON_AddStringToObject(object, "workload", name);
+}
+
+static void view_steps(const struct stp_page_data *data, int source,
+                       cJSON *sets)
+{
+    const struct stp_page_file *s = &data->files[source];
+    const struct stp_range ranks = stp_page_ranks(data);
+    const bool has_ranks = ranks.min < ranks.max;
+    /* Neither the template nor the script shows these, a third of a page. */
+    static const char *const hidden[] = {
+        "iterations",     "p50_us",         "p95_us",      "p99_us",
+        "min_us",         "exposed_us",     "alone_algbw", "alone_busbw",
+        "alone_gain_low", "alone_gain_high"};
+    cJSON *set, *settings, *regimes, *arm;
+
+    if (s->name == NULL)
+        return;
+    set = stp_json_row(sets);
+    cJSON_AddBoolToObject(set, "by_policy", source == STP_PAGE_OVERLAP_VERIFY);
+    cJSON_AddBoolToObject(set, "has_ranks", has_ranks);
+    stp_put_iterations(&s->iterations, set);
+    stp_put_regimes(s->regimes, s->n_regimes, set);
+    settings = cJSON_GetObjectItem(set, "settings");
+    for (size_t i = 0; i < s->iterations.n_settings; i++) {
+        cJSON *setting = cJSON_GetArrayItem(settings, (int)i);
+        cJSON *arms = cJSON_GetObjectItem(setting, "arms");
+
+        view_workload(&s->iterations.settings[i], has_ranks, setting);
+        cJSON_AddTrueToObject(cJSON_GetArrayItem(arms, 0), "is_auto");
+        cJSON_ArrayForEach(arm, arms)
+        {
+            for (size_t k = 0; k < sizeof(hidden) / sizeof(hidden[0]); k++)
+                cJSON_DeleteItemFromObject(arm, hidden[k]);
+        }
+    }
+    regimes = cJSON_GetObjectItem(set, "regimes");
+    for (size_t i = 0; i < s->n_regimes; i++)
+        view_workload(s->regimes[i].setting, has_ranks,
+                      cJSON_GetArrayItem(regimes, (int)i));
+}
+
+/* ---- files of measurements, and how they were measured ---- */
+
+static void view_file(const struct stp_page_file *set, const char *contents,
+                      cJSON *files)
+{
+    const struct stp_iteration_summary *steps = &set->iterations;
+    cJSON *file = stp_json_row(files);
+    cJSON *sources = cJSON_AddArrayToObject(file, "sources");
+    unsigned min = UINT32_MAX, max = 0;
+    struct stp_source_count count = {0};
+    struct stp_steadiness s;
+
+    cJSON_AddStringToObject(file, "contents", contents);
+    cJSON_AddStringToObject(file, "file", set->name);
+    stp_json_number(file, "n_rows", (double)set->data.n_rows);
+    stp_count_sources(&set->data, &count);
+    for (int i = 0; i < STP_N_SOURCES; i++)
+        if (count.n[i] > 0) {
+            cJSON *source = stp_json_row(sources);
+
+            stp_json_number(source, "n", (double)count.n[i]);
+            cJSON_AddStringToObject(source, "name",
+                                    stp_source_name((enum stp_source)i));
+        }
+    for (size_t i = 0; i < set->data.n_rows; i++) {
+        const unsigned n = set->data.rows[i].iters;
+
+        min = n < min ? n : min;
+        max = n > max ? n : max;
+    }
+    view_count(file, "iters", min, max, "iteration");
+    if (set->comparisons.n_points == 0) {
+        const unsigned n = steps->settings[0].arms[0].n_rounds;
+
+        view_count(file, "n_rounds", n, n, "round");
+        stp_json_number(file, "n_workloads", (double)steps->n_settings);
+        return;
+    }
+    if (stp_steadiness_of(&set->comparisons, &set->comparisons, &s, NULL) !=
+        STP_OK)
+        stp_end_without_memory();
+    if (s.max_rounds == 1)
+        s.spread = NAN; /* one round has none */
+    view_count(file, "n_rounds", s.min_rounds, s.max_rounds, "round");
+    stp_put_steadiness(&s, file);
+}
+
+static cJSON *page_view(const struct stp_page_data *data,
+                        const struct stp_page_summary *summary)
+{
+    static const char *const contents[STP_PAGE_N_SOURCES] = {
+        [STP_PAGE_SWEEP] = "Sweep of all arms",
+        [STP_PAGE_VERIFY] = "Verification of the policy",
+        [STP_PAGE_GRAPH] = "Staged buffers in CUDA graphs",
+        [STP_PAGE_ITERATIONS] = "Training steps, all arms",
+        [STP_PAGE_OVERLAP_VERIFY] = "Verification of the overlap policy",
+    };
+    const struct stp_policy *rules = data->files[STP_PAGE_POLICY].rules;
+    cJSON *view = cJSON_CreateObject();
+    cJSON *plots = cJSON_AddObjectToObject(view, "plots");
+    cJSON *panels = cJSON_AddArrayToObject(plots, "panels");
+    cJSON *sets = cJSON_AddArrayToObject(plots, "sets");
+    cJSON *rule_list = cJSON_AddArrayToObject(view, "rules");
+    cJSON *memories = cJSON_AddArrayToObject(view, "memory");
+    cJSON *policies = cJSON_AddArrayToObject(view, "policies");
+    cJSON *files = cJSON_AddArrayToObject(view, "files");
+
+    view_summary(data, summary, view);
+    cJSON_AddStringToObject(view, "own", summary->own);
+
+    cJSON *machine = cJSON_AddObjectToObject(view, "machine");
+    const struct stp_dataset *first = &stp_page_first_set(data)->data;
+    const struct stp_range n_ranks = stp_page_ranks(data);
+    char ranks[STP_PAGE_TEXT] = "";
+
+    if (n_ranks.min < n_ranks.max)
+        stp_page_format(ranks, "%" PRIu64 " to ", n_ranks.min);
+    stp_page_format(ranks, "%" PRIu64, n_ranks.max);
+    cJSON_AddStringToObject(machine, "run", data->run);
+    stp_json_origin(machine, first);
+    cJSON_AddStringToObject(machine, "type", stp_type_name(first->rows->type));
+    cJSON_AddStringToObject(machine, "op", stp_op_name(first->rows->op));
+    cJSON_AddStringToObject(machine, "ranks", ranks);
+    stp_json_number(machine, "nodes", first->rows->n_nodes);
+
+    for (size_t i = 0; i < data->n_rows; i += data->rows[i].n_panel)
+        view_panel(data, &data->rows[i], panels);
+    view_steps(data, STP_PAGE_ITERATIONS, sets);
+    view_steps(data, STP_PAGE_OVERLAP_VERIFY, sets);
+    cJSON_AddBoolToObject(view, "no_policy", rules == NULL);
+    for (size_t i = 0; rules != NULL && i < stp_policy_size(rules); i++)
+        view_rule(data, panels, stp_policy_rule(rules, i),
+                  stp_json_row(rule_list));
+    view_memory(&data->files[STP_PAGE_MEMORY_POLICY], &data->memory.table,
+                memories);
+    view_memory(&data->files[STP_PAGE_STAGE_POLICY], &data->stage.table,
+                memories);
+    for (int s = 0; s < STP_PAGE_SWEEP; s++) {
+        const struct stp_page_file *policy = &data->files[s];
+        cJSON *object;
+
+        if (policy->name == NULL)
+            continue;
+        object = stp_json_row(policies);
+        cJSON_AddStringToObject(object, "name", policy->name);
+        cJSON_AddStringToObject(object, "hash", policy->hash);
+        cJSON_AddStringToObject(object, "text", policy->text);
+    }
+    for (int s = STP_PAGE_SWEEP; s < STP_PAGE_N_SOURCES; s++)
+        if (data->files[s].name != NULL)
+            view_file(&data->files[s], contents[s], files);
+    return view;
+}
+
+/* ---- the whole ---- */
 
 static void page_add_extreme(cJSON *root, const char *key,
                              const struct stp_page_extreme *extreme)
@@ -50,9 +831,9 @@ static void page_print_summary(const struct stp_page_data *data,
     stp_table_word(&t, "run", NULL, data->run[0] != '\0' ? data->run : NULL);
     stp_json_tuner(t.root, stp_page_first_set(data)->data.tuner);
     stp_table_word(&t, "source", NULL,
-                   stp_page_source_sentence(&data->files[STP_PAGE_SWEEP],
-                                            STP_PAGE_N_SOURCES - STP_PAGE_SWEEP,
-                                            source)
+                   page_source_sentence(&data->files[STP_PAGE_SWEEP],
+                                        STP_PAGE_N_SOURCES - STP_PAGE_SWEEP,
+                                        source)
                        ? source
                        : NULL);
     stp_table_flag(&t, "policy", NULL, summary->has_policy);
@@ -82,8 +863,8 @@ enum stp_status stp_page_save(const struct stp_page_sources *sources,
 
     STP_THEN(status, stp_file_begin(path, &file, err));
     if (status == STP_OK) {
-        stp_page_sum_up(&data, &summary);
-        view = stp_page_view(&data, &summary);
+        page_sum_up(&data, &summary);
+        view = page_view(&data, &summary);
         cJSON_AddStringToObject(view, "css", stp_page_css);
         cJSON_AddStringToObject(view, "js", stp_page_js);
         stp_page_fill(stp_page_html, view, file.fp);

@@ -81,7 +81,7 @@ stp_page_first_set(const struct stp_page_data *data);
 /* The fewest and the most ranks of all rows of all sets. */
 struct stp_range stp_page_ranks(const struct stp_page_data *data);
 
-/* ---- figures, sentences that state them, and the template's values ---- */
+/* ---- figures, and sentences that state them ---- */
 
 /* A gain and the collective it was measured at; no pairs: there is none. */
 struct stp_page_extreme {
@@ -115,9 +115,6 @@ struct stp_page_summary {
     double mean_gain; /* geometric, of the policy over all measured sizes */
 };
 
-void stp_page_sum_up(const struct stp_page_data *data,
-                     struct stp_page_summary *summary_ret);
-
 /* The summary as one sentence. */
 void stp_page_sentence(const struct stp_page_summary *summary,
                        char text[STP_PAGE_TEXT]);
@@ -132,27 +129,9 @@ struct stp_page_overlap {
     double worst;
 };
 
-void stp_page_sum_up_overlap(const struct stp_iteration_summary *iterations,
-                             struct stp_page_overlap *overlap_ret);
-
 /* The same as one sentence; false if there were no such steps. */
 bool stp_page_overlap_sentence(const struct stp_page_overlap *overlap,
                                char text[STP_PAGE_TEXT]);
-
-/* The largest gains of registering at measured sizes; false if it is worth
- * nothing there. */
-bool stp_page_memory_sentence(const struct stp_memory_table *memory,
-                              char text[STP_PAGE_TEXT]);
-
-/* Where the times of the 'n' sets are from, how many of how many; false without
- * times. */
-bool stp_page_source_sentence(const struct stp_page_file *sets, size_t n,
-                              char text[STP_PAGE_TEXT]);
-
-/* Makes the values that page.html names, to be freed with cJSON_Delete(). The
- * member "plots" is all that page.js draws. */
-cJSON *stp_page_view(const struct stp_page_data *data,
-                     const struct stp_page_summary *summary);
 
 /* ---- the template ---- */
 

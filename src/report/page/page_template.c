@@ -108,11 +108,9 @@ static void template_write(const struct template_tag *tag,
             snprintf(text, sizeof(text), "%s_low", tag->name);
             gain.low = template_find(scope, text)->valuedouble;
         }
-        stp_interval_text(&gain, text);
-        fputs(text, fp);
+        fputs(STP_INTERVAL_TEXT(&gain), fp);
     } else if (strcmp(format, "size") == 0) {
-        stp_size_name((uint64_t)number, text);
-        fputs(text, fp);
+        fputs(STP_SIZE_NAME((uint64_t)number), fp);
     } else if (format[0] != '\0') {
         fprintf(fp, format[0] == '+' ? "%+.*f" : "%.*f", atoi(format),
                 strchr(format, '%') != NULL ? number * 100 : number);

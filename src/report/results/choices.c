@@ -12,10 +12,9 @@ enum { LABELS = 256 }; /* bytes of "2.24 to 2.27", or of a label */
 static const char *choices_name(const struct stp_overlay_pick *p,
                                 char name[STP_RAN_NAME])
 {
-    snprintf(name, STP_RAN_NAME, "fails");
-    if (p->pick.algo >= 0)
-        stp_ran_name(p->pick.algo, p->pick.proto, p->asked_channels, name);
-    return name;
+    return p->pick.algo < 0 ? "fails"
+                            : stp_ran_name(p->pick.algo, p->pick.proto,
+                                           p->asked_channels, name);
 }
 
 /* The end of the cases from 'i' on that choose alike. */

@@ -57,7 +57,7 @@ static void gain_print_ranges(const struct stp_device_info *info,
         const struct stp_range bytes = {p->n_bytes, p->n_bytes};
         const struct stp_point *best = p;
         const struct stp_comparison *c = stp_verify_arm(p);
-        char from[32], to[32], at[32], interval[STP_INTERVAL];
+        char from[32], to[32];
 
         next = p + 1;
         if (!gain_is_changed(p))
@@ -76,8 +76,6 @@ static void gain_print_ranges(const struct stp_device_info *info,
             }
         }
         stp_range_names(rule != NULL ? &rule->bytes : &bytes, from, to);
-        stp_size_name(best->n_bytes, at);
-        stp_interval_text(&c->gain, interval);
         stp_table_row(&t);
         stp_put_subject(p, &t);
         stp_table_count(&t, NULL, has_ranks ? "ranks" : NULL, p->n_ranks);
@@ -86,9 +84,9 @@ static void gain_print_ranges(const struct stp_device_info *info,
         stp_table_ran_kernel(&t, NULL, "<runs", c->ran_kernel, c->ran_algo,
                              c->ran_proto, 0);
         stp_table_text(&t, "gain", "%.3fx", c->gain.gain);
-        stp_table_text(&t, "95% interval", "%s", interval);
-        stp_table_text(&t, "?at", "%s", at);
-        stp_table_text(&t, "<times", "%s",
+        stp_table_word(&t, NULL, "95% interval", STP_INTERVAL_TEXT(&c->gain));
+        stp_table_word(&t, NULL, "?at", STP_SIZE_NAME(best->n_bytes));
+        stp_table_word(&t, NULL, "<times",
                        stp_source_words(c->source, c->single_pass));
         has_rows = true;
     }
@@ -211,7 +209,6 @@ void stp_print_choices(const char *tuner,
     for (size_t i = 0; i < n; i++) {
         const struct gain_choice *c = &choices[i];
         const struct stp_comparison *win = c->by_kind[c->kind];
-        char from[32], to[32], at[32], arm[STP_ARM_NAME];
         size_t n_better = 0;
 
         for (size_t k = 0; k < n; k++)
@@ -219,18 +216,14 @@ void stp_print_choices(const char *tuner,
                 choices[k].by_kind[choices[k].kind]->gain.gain > win->gain.gain;
         if (n_better >= most)
             continue;
-        stp_size_name(c->first->n_bytes, from);
-        stp_size_name(c->last->n_bytes, to);
-        stp_size_name(c->best->n_bytes, at);
-        stp_arm_name(&win->arm, arm);
         stp_table_row(&t);
         stp_put_subject(c->best, &t);
-        stp_table_text(&t, "?<when", "%s", c->graph ? "captured" : "launched");
-        stp_table_text(&t, "from", "%s", from);
-        stp_table_text(&t, "to", "%s", to);
-        stp_table_text(&t, "<fastest", "%s", words[c->kind]);
-        stp_table_text(&t, "<as", "%s", arm);
-        stp_table_text(&t, "at", "%s", at);
+        stp_table_word(&t, NULL, "?<when", c->graph ? "captured" : "launched");
+        stp_table_word(&t, NULL, "from", STP_SIZE_NAME(c->first->n_bytes));
+        stp_table_word(&t, NULL, "to", STP_SIZE_NAME(c->last->n_bytes));
+        stp_table_word(&t, NULL, "<fastest", words[c->kind]);
+        stp_table_word(&t, NULL, "<as", STP_ARM_TEXT(&win->arm));
+        stp_table_word(&t, NULL, "at", STP_SIZE_NAME(c->best->n_bytes));
         for (int k = 0; k < STP_N_POLICY_KINDS; k++)
             stp_table_number(&t, words[k], words[k],
                              c->by_kind[k] != NULL ? c->by_kind[k]->gain.gain

@@ -343,12 +343,10 @@ void stp_put_memory_size(const struct stp_memory_table *table, size_t rule,
 {
     const struct stp_memory_evidence *e = &table->rules[rule].evidence[i];
     const bool has_best = e->best[0] != '\0';
-    char gain[32] = "", interval[STP_INTERVAL] = "";
+    char gain[32] = "";
 
-    if (has_best) {
+    if (has_best)
         snprintf(gain, sizeof(gain), "%.3f", e->gain_over_best.gain);
-        stp_interval_text(&e->gain_over_best, interval);
-    }
     stp_table_row(t);
     rules_put_calls(&table->rules[rule].rule, table->kind, t);
     stp_table_count(t, "bytes", "bytes", e->n_bytes);
@@ -359,7 +357,8 @@ void stp_put_memory_size(const struct stp_memory_table *table, size_t rule,
     stp_table_number(t, "gain_over_best", NULL,
                      has_best ? e->gain_over_best.gain : NAN, 3);
     stp_table_text(t, "?gain over it", "%s", gain);
-    stp_table_text(t, "?95% interval of that", "%s", interval);
+    stp_table_word(t, NULL, "?95% interval of that",
+                   has_best ? STP_INTERVAL_TEXT(&e->gain_over_best) : "");
     stp_table_word(t, "source", "<times",
                    stp_source_words(e->source, e->single_pass));
 }

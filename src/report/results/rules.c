@@ -12,7 +12,6 @@ static void rule_put(const struct stp_derived_rule *rule, struct stp_table *t)
 {
     double low = INFINITY;
     double high = 0;
-    char arm[STP_ARM_NAME];
     char end[24] = "inf";
 
     for (size_t i = 0; i < rule->n_points; i++) {
@@ -21,7 +20,6 @@ static void rule_put(const struct stp_derived_rule *rule, struct stp_table *t)
         low = fmin(low, gain);
         high = fmax(high, gain);
     }
-    stp_arm_name(&rule->arm, arm);
     if (rule->max_bytes != STP_DERIVE_NO_END)
         snprintf(end, sizeof(end), "%" PRIu64, rule->max_bytes);
     stp_table_row(t);
@@ -33,7 +31,7 @@ static void rule_put(const struct stp_derived_rule *rule, struct stp_table *t)
     stp_table_count(t, "nRanks", "ranks", rule->n_ranks);
     stp_table_ran(t, "choice", NULL, rule->arm.algo, rule->arm.proto,
                   rule->arm.n_channels);
-    stp_table_word(t, NULL, "<choice", arm);
+    stp_table_word(t, NULL, "<choice", STP_ARM_TEXT(&rule->arm));
     stp_table_count(t, NULL, "sizes", rule->n_points);
     stp_table_text(t, "gains", "%.3f to %.3f", low, high);
 }

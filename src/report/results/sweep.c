@@ -67,20 +67,16 @@ void stp_put_arm(const struct stp_comparison *c, uint64_t n_bytes,
                  struct stp_table *t)
 {
     bool is_auto = c->arm.kind == STP_ARM_AUTO;
-    char arm[STP_ARM_NAME];
-    char interval[STP_INTERVAL] = " ";
 
-    stp_arm_name(&c->arm, arm);
-    if (!is_auto)
-        stp_interval_text(&c->gain, interval);
-    stp_table_word(t, "arm", "<arm", arm);
+    stp_table_word(t, "arm", "<arm", STP_ARM_TEXT(&c->arm));
     stp_table_number(t, "us", "us", c->us, 2);
     stp_table_number(t, NULL, "?algbw GB/s", stp_algbw(n_bytes, c->us), 2);
     if (t->format == STP_TABLE_JSON)
         stp_table_gain(t, &c->gain);
     stp_table_number(t, NULL, "gain", is_auto ? 1 : c->gain.gain,
                      is_auto ? 0 : 3);
-    stp_table_word(t, NULL, "95% interval", interval);
+    stp_table_word(t, NULL, "95% interval",
+                   is_auto ? " " : STP_INTERVAL_TEXT(&c->gain));
     stp_table_ran_kernel(t, "ran", "?<ran as", c->ran_kernel, c->ran_algo,
                          c->ran_proto, c->ran_channels);
     stp_table_word(t, "source", "<times",
@@ -129,7 +125,6 @@ void stp_print_sweep_best(const char *tuner,
     for (size_t i = 0; i < comparisons->n_points; i++) {
         const struct stp_point *p = &comparisons->points[i];
         const struct stp_comparison *best = NULL; /* the largest gain */
-        char arm[STP_ARM_NAME];
 
         for (size_t a = 0; a < p->n_arms; a++)
             if (best == NULL || p->arms[a].gain.gain > best->gain.gain)
@@ -137,14 +132,13 @@ void stp_print_sweep_best(const char *tuner,
         if (best == NULL)
             continue;
         n++;
-        stp_arm_name(&best->arm, arm);
         sweep_put_point(p, &shown, &t);
         stp_table_number(&t, NULL, "AUTO us", p->auto_us, 2);
         stp_table_number(&t, NULL, "?algbw GB/s",
                          stp_algbw(p->n_bytes, p->auto_us), 2);
         stp_table_ran(&t, NULL, "?<AUTO", p->auto_algo, p->auto_proto,
                       p->auto_channels);
-        stp_table_word(&t, NULL, "<best arm", arm);
+        stp_table_word(&t, NULL, "<best arm", STP_ARM_TEXT(&best->arm));
         stp_table_number(&t, NULL, "?us", best->us, 2);
         stp_table_gain(&t, &best->gain);
         stp_table_word(&t, NULL, "<times",
@@ -198,14 +192,12 @@ void stp_print_sweep_json(const struct stp_dataset *data, FILE *fp)
         /* Iterations have other work in them, and no bandwidth. */
         const struct stp_measurement *m = &data->rows[i];
         bool is_alone = m->work.mode == STP_MODE_ALONE;
-        char arm[STP_ARM_NAME];
 
-        stp_arm_name(&m->arm, arm);
         stp_table_row(&t);
         stp_table_word(&t, "collective", NULL, stp_coll_name(m->coll));
         stp_table_count(&t, "bytes", NULL, m->n_bytes);
         stp_table_count(&t, "round", NULL, m->round);
-        stp_table_word(&t, "arm", NULL, arm);
+        stp_table_word(&t, "arm", NULL, STP_ARM_TEXT(&m->arm));
         stp_table_count(&t, "nNodes", NULL, m->n_nodes);
         stp_table_count(&t, "nRanks", NULL, m->n_ranks);
         stp_table_count(&t, "iters", NULL, m->iters);

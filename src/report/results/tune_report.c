@@ -164,13 +164,11 @@ static void tune_report_write_doubts(const struct stp_tune_report *r,
         fputs("Not sure:", out);
         for (size_t i = 0; i < r->n_unsure && i < n_most; i++) {
             const struct stp_tune_unsure *u = &r->unsure[i];
-            char arm[STP_ARM_NAME], size[32];
 
-            stp_arm_name(&u->arm, arm);
-            stp_size_name(u->n_bytes, size);
             fprintf(out, "%s %s of %s%s with %s %.3fx", i > 0 ? ";" : "",
-                    stp_coll_name(u->coll), size,
-                    u->overlaps ? " overlapped" : "", arm, u->gain.gain);
+                    stp_coll_name(u->coll), STP_SIZE_NAME(u->n_bytes),
+                    u->overlaps ? " overlapped" : "", STP_ARM_TEXT(&u->arm),
+                    u->gain.gain);
             if (u->gain.n_pairs < 2)
                 fputs(" in one round", out);
             else

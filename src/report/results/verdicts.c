@@ -207,7 +207,7 @@ void stp_print_verdict_count(const char *tuner,
                      count.n_slower + count.n_equal;
     struct stp_paragraph paragraph;
     FILE *fp = stp_paragraph_begin(&paragraph, out);
-    char interval[STP_INTERVAL], subject[64];
+    char subject[64];
     const struct stp_point *best = count.best;
     size_t n_sure;
 
@@ -249,14 +249,14 @@ void stp_print_verdict_count(const char *tuner,
         fputs(", with 95 percent confidence in all of them together.", fp);
     if (n_wide > 0) {
         verdict_name_subject(wide, subject);
-        stp_interval_text(&stp_verify_arm(wide)->gain, interval);
         fprintf(fp,
                 "%s%zu %s may be slower, with %s too wide to tell: at worst "
                 "%s, %" PRIu64 " bytes, %.3fx (%s).",
                 n_sure > 0 ? "  Further " : "", n_wide,
                 n_wide == 1 ? "choice" : "choices",
                 n_wide == 1 ? "an interval" : "intervals", subject,
-                wide->n_bytes, stp_verify_arm(wide)->gain.gain, interval);
+                wide->n_bytes, stp_verify_arm(wide)->gain.gain,
+                STP_INTERVAL_TEXT(&stp_verify_arm(wide)->gain));
     }
     stp_paragraph_end(&paragraph);
 }

@@ -205,8 +205,6 @@ static void why_print_decider(const struct stp_why_report *report, FILE *fp)
 
 void stp_print_override(const struct stp_override *o, FILE *fp)
 {
-    char name[STP_RAN_NAME];
-
     if (o->name[0] == '\0')
         fprintf(fp, "All that is set here together: ");
     else
@@ -216,9 +214,8 @@ void stp_print_override(const struct stp_override *o, FILE *fp)
         fprintf(fp, "the same runs.\n");
         break;
     case STP_OVERRIDE_RUNS:
-        stp_ran_name(o->pick.algo, o->pick.proto, 0, name);
-        fprintf(fp, "it overrides that, and %s runs on %d channels.\n", name,
-                o->n_channels);
+        fprintf(fp, "it overrides that, and %s runs on %d channels.\n",
+                STP_RAN_TEXT(o->pick.algo, o->pick.proto, 0), o->n_channels);
         break;
     case STP_OVERRIDE_FAILS:
         fprintf(fp, "NCCL fails: %s\n", o->text);
