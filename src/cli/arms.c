@@ -5,7 +5,6 @@
 #include "analyse/derive.h"
 #include "cli/cli.h"
 #include "core/names.h"
-#include "core/text.h"
 #include "report/words.h"
 
 enum { NAMES = 160 };

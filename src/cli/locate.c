@@ -11,7 +11,6 @@
 #include "cli/cli.h"
 #include "core/nearest.h"
 #include "report/take.h"
-#include "store/store_address.h"
 
 static bool locate_is_folder(const char *path)
 {

@@ -1,7 +1,6 @@
 /* machines.c - `steptune machines`: what --on plays, and what was recorded */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli/cli.h"
 #include "core/names.h"

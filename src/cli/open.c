@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "child/job.h"
 #include "core/names.h"
 #include "device/mock/engine_mock.h"
 #include "device/module.h"

@@ -7,7 +7,6 @@
 #include "cli/cli.h"
 #include "core/text.h"
 #include "mock_nccl.h"
-#include "report/file.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/page/page.h"
 #include "report/results/results.h"

@@ -9,8 +9,6 @@
 
 #include "core/looks.h"
 #include "core/names.h"
-#include "core/room.h"
-#include "core/utf8.h"
 #include "report/take.h"
 
 #define LOG "what a job prints with NCCL_DEBUG=INFO"

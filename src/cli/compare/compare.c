@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "cli/compare/compare.h"
-#include "core/text.h"
 #include "core/utf8.h"
 #include "launch/launch.h"
 #include "report/folder.h"

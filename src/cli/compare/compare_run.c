@@ -10,7 +10,6 @@
 #include "analyse/jobs/steps.h"
 #include "analyse/traces/traces.h"
 #include "cli/compare/compare.h"
-#include "core/text.h"
 #include "report/learning/ledgers.h"
 
 enum { MAX_OUTPUT = 1 << 30 }; /* bytes */

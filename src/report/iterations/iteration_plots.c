@@ -9,7 +9,6 @@
 #include "analyse/order.h"
 #include "core/stats.h"
 #include "report/charts/chart.h"
-#include "report/charts/labels.h"
 #include "report/charts/plot.h"
 #include "report/folder.h"
 #include "report/iterations/iteration_words.h"

@@ -25,15 +25,6 @@ void stp_iteration_origin(const struct stp_dataset *data,
                           const struct stp_iteration_setting *settings,
                           size_t n, char text[STP_ITERATION_TEXT]);
 
-/* The arm of the shortest iterations, and the smallest gain that the rounds
- * resolve: up to two sentences, separated by 'between'. */
-void stp_iteration_verdict(const struct stp_iteration_setting *setting,
-                           const char *between, char text[STP_ITERATION_TEXT]);
-
-/* How many of the settings are regimes, in one sentence. */
-void stp_iteration_regime_text(const struct stp_iteration_report *report,
-                               char text[STP_ITERATION_TEXT]);
-
 /* The worst source among a setting's arms. */
 enum stp_source
 stp_iteration_source(const struct stp_iteration_setting *setting);

@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "core/names.h"
-#include "core/room.h"
-#include "core/text.h"
 #include "report/policy_file.h"
 #include "report/table.h"
 #include "report/take.h"

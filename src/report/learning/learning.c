@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/qsort.h"
-#include "core/room.h"
 #include "core/stats.h"
 #include "report/take.h"
 

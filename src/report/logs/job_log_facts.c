@@ -1,5 +1,4 @@
 #define _GNU_SOURCE /* strsep() */
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +6,6 @@
 
 #include "core/names.h"
 #include "core/room.h"
-#include "core/utf8.h"
 #include "nccl_tuner_abi.h"
 #include "report/logs/job_log_facts.h"
 #include "report/table.h"

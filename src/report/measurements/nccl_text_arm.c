@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "core/names.h"
-#include "core/text.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/measurements/nccl_text.h"
 

@@ -7,7 +7,6 @@
 
 #include "analyse/order.h"
 #include "analyse/wrong.h"
-#include "core/policy/memory_policy.h"
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
 #include "report/measurements/measurements_csv.h"

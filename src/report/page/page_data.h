@@ -135,6 +135,11 @@ bool stp_page_overlap_sentence(const struct stp_page_overlap *overlap,
 
 /* ---- the template ---- */
 
+/* Writes the 'len' bytes at 'text' so that a browser shows them as they are, in
+ * an element or a quoted attribute.  Invalid UTF-8, and control characters
+ * except tab and newline, become U+FFFD. */
+void stp_html_text(const char *text, size_t len, FILE *fp);
+
 /* Tags of a template, a subset of Mustache:
  *   {{name}}    the string or number as text, which is never markup; the
  *               object of a choice as "ring/ll128/16"

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "core/names.h"
-#include "report/json.h"
 #include "report/results/results.h"
 #include "report/table.h"
 #include "report/words.h"

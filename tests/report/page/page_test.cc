@@ -5,7 +5,6 @@
 #include <string>
 
 extern "C" {
-#include "report/html.h"
 #include "report/page/page_data.h"
 }
 
