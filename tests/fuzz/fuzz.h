@@ -31,7 +31,6 @@ std::string LearnedPolicy(std::string_view bytes);
 std::string Ledger(std::string_view bytes);
 std::string Machine(std::string_view bytes);
 std::string MeasurementsCsv(std::string_view bytes);
-std::string MeasurementsJson(std::string_view bytes);
 std::string MemoryPolicy(std::string_view bytes);
 std::string NcclLog(std::string_view bytes);
 std::string NcclTests(std::string_view bytes);

@@ -66,16 +66,6 @@ std::string MeasurementsCsv(std::string_view bytes)
         err);
 }
 
-std::string MeasurementsJson(std::string_view bytes)
-{
-    stp_dataset data{};
-    stp_error err{};
-
-    return Finish(
-        stp_measurements_read_json(bytes.data(), bytes.size(), &data, &err),
-        &data, err);
-}
-
 // The rows of the text, "" if it is refused, with lines of others put in.
 std::string RowsOf(std::string_view bytes, const char *foreign)
 {

@@ -19,7 +19,6 @@ static const Target kTargets[] = {
     {"ledger", Ledger},
     {"machine", Machine},
     {"measurements_csv", MeasurementsCsv},
-    {"measurements_json", MeasurementsJson},
     {"memory_policy", MemoryPolicy},
     {"nccl_log", NcclLog},
     {"nccl_tests_json", NcclTests},

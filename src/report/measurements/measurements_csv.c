@@ -225,9 +225,11 @@ enum stp_status stp_measurements_read(const char *text, size_t len,
             "NVIDIA's performance data, which have no times of NCCL's own "
             "choice, expected measurements of `steptune sweep` or nccl-tests' "
             "text");
-    status = stp_json_looks(text, len)
-                 ? stp_measurements_read_json(text, len, &r.data, err)
-                 : stp_csv_read(&format, &r, text, len, err);
+    if (stp_json_looks(text, len))
+        return stp_fail(err, STP_ERR_SYNTAX,
+                        "JSON of `steptune sweep`, which other programs read, "
+                        "expected its CSV: -o FILE.csv");
+    status = stp_csv_read(&format, &r, text, len, err);
     STP_THEN(status, stp_measurements_pool(data, &r.data, false, err));
     stp_dataset_free(&r.data);
     return status;

@@ -24,12 +24,7 @@
  * When read, columns may stand in any order; collective, bytes, round,
  * algorithm, protocol, nNodes, nRanks and median_us must be there.  A recorded
  * machine's overlap.csv is read, too: with layers and compute_us but without
- * mode, it is overlap, nNodes 1 and source recorded by default.
- *
- * The JSON of stp_print_sweep_json() is an object with machine, gpu, nccl,
- * backend and an array "measurements", whose elements have these columns, but
- * "arm" for the three of it, "ran" as an object of three, and "n_wrong"; null
- * is for what nobody knows.  algbw_gbps and busbw_gbps are not read. */
+ * mode, it is overlap, nNodes 1 and source recorded by default. */
 #pragma once
 
 #include <stdio.h>
@@ -79,16 +74,8 @@ enum stp_status stp_measurements_read(const char *text, size_t len,
                                       struct stp_dataset *data,
                                       struct stp_error *err);
 
-/* Reads the 'len' bytes of JSON at 'text' into *data, which is empty.
- * STP_ERR_SYNTAX with line and column if it is not JSON, and with the row and
- * its key if a value means nothing; or STP_ERR_NOMEM.  *data is empty after a
- * failure. */
-enum stp_status stp_measurements_read_json(const char *text, size_t len,
-                                           struct stp_dataset *data,
-                                           struct stp_error *err);
-
-/* Reads the file 'path' into *data, which is empty: our CSV, our JSON, or the
- * text or JSON of nccl-tests, told by its content.  'coll' and 'n_ranks'
+/* Reads the file 'path' into *data, which is empty: our CSV, or the text or
+ * JSON of nccl-tests, told by its content.  'coll' and 'n_ranks'
  * are for text that does not say them (see stp_nccl_text_read()); -1 and 0
  * if unknown. *data is empty after a failure. */
 enum stp_status stp_measurements_load_any(const char *path, int coll,

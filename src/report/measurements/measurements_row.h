@@ -1,5 +1,4 @@
-/* measurements_row.h - the columns of measurements_csv.h, which the keys of
- * JSON are, too */
+/* measurements_row.h - the columns of measurements_csv.h */
 #pragma once
 
 #include "bench/measurement.h"

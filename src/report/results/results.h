@@ -32,7 +32,7 @@ void stp_print_sweep(const struct stp_comparisons *comparisons, FILE *fp);
  * steady they were; then how many are faster than AUTO beyond doubt. */
 void stp_print_sweep_best(const char *tuner,
                           const struct stp_comparisons *comparisons, FILE *fp);
-/* Every measurement; measurements_csv.h reads it back. */
+/* Every measurement, for other programs. */
 void stp_print_sweep_json(const struct stp_dataset *data, FILE *fp);
 
 /* One line: rounds, spread, drift, and the gains that stand out of noise;

@@ -26,13 +26,6 @@ class Measured : public testing::Test
         return stp_measurements_read(text.data(), text.size(), &data_, &err_);
     }
 
-    stp_status ReadJson(const std::string &text)
-    {
-        stp_dataset_free(&data_);
-        return stp_measurements_read_json(text.data(), text.size(), &data_,
-                                          &err_);
-    }
-
     static std::string Json(const stp_dataset &data)
     {
         return Written([&](FILE *fp) { stp_print_sweep_json(&data, fp); });

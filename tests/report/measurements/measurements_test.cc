@@ -193,10 +193,6 @@ TEST_F(Measured, ArmsComeBackAsTheyWereWritten)
         EXPECT_STREQ(c.name, name);
         EXPECT_THAT(Csv(data_), HasSubstr("allreduce,64,0," +
                                           std::string(c.columns) + ",1,4,1,"));
-
-        ASSERT_EQ(STP_OK, ReadJson(Json(data_))) << err_.text;
-        stp_arm_name(&data_.rows[0].arm, name);
-        EXPECT_STREQ(c.name, name);
     }
 }
 TEST_F(Measured, ColumnsOfTwoArmsAreRefused)
@@ -212,8 +208,6 @@ TEST_F(Measured, ColumnsOfTwoArmsAreRefused)
                  err_.text);
 }
 
-// ---- JSON ----
-
 const std::string kAll =
     "# test\n# machine: m\n# gpu: G\n# nccl: 2.28.9\n# backend: mpi\n" +
     std::string(kHeader) +
@@ -226,16 +220,11 @@ const std::string kAll =
     "allreduce,8,0,auto,auto,0,2,16,20,8.500,8.250,9.000,9.500,7.125,tree,"
     "simple,8,fp8e4m3,prod,0,0,,interpolated,0\n";
 
-TEST_F(Measured, CsvAndJsonComeBackAsTheyWereWritten)
+TEST_F(Measured, RowsComeBackAsTheyWereWritten)
 {
     ASSERT_EQ(STP_OK, ReadCsv(kAll)) << err_.text;
-    EXPECT_EQ(kAll, Csv(data_));
-    const std::string json = Json(data_);
-
-    ASSERT_EQ(STP_OK, ReadJson(json)) << err_.text;
 
     EXPECT_EQ(kAll, Csv(data_));
-    EXPECT_EQ(json, Json(data_));
     EXPECT_EQ(uint64_t{6442450944}, data_.rows[1].n_bytes);
     EXPECT_EQ(STP_ARM_PLUGIN, data_.rows[2].arm.kind);
 }
@@ -257,12 +246,8 @@ TEST_F(Measured, KernelsChunksAndGraphsComeBackAsTheyWereWritten)
         "ring,simple,16,bf16,sum,0,0,0,measured,0,131072,,0\n";
 
     ASSERT_EQ(STP_OK, ReadCsv(with + rows)) << err_.text;
-    EXPECT_EQ(with + rows, Csv(data_));
-    const std::string json = Json(data_);
-    ASSERT_EQ(STP_OK, ReadJson(json)) << err_.text;
 
     EXPECT_EQ(with + rows, Csv(data_));
-    EXPECT_EQ(json, Json(data_));
     EXPECT_TRUE(data_.rows[0].graph);
     EXPECT_FALSE(data_.rows[1].graph);
     EXPECT_EQ(131072u, data_.rows[2].arm.chunk_bytes);
@@ -273,53 +258,16 @@ TEST_F(Measured, KernelsChunksAndGraphsComeBackAsTheyWereWritten)
                       std::string(STP_KERNEL_NAME, 'x') + ",0\n"));
     EXPECT_THAT(err_.text, HasSubstr("fewer than 40 bytes"));
 }
-TEST_F(Measured, JsonThatIsNoneIsRefusedWithItsPlace)
+TEST_F(Measured, JsonIsForOtherPrograms)
 {
-    EXPECT_EQ(STP_ERR_SYNTAX, ReadJson("{\n \"a\": 1,\n  oops\n}\n"));
+    ASSERT_EQ(STP_OK, ReadCsv(kAll)) << err_.text;
+    const std::string json = Json(data_);
+    stp_dataset_free(&data_);
 
-    EXPECT_EQ(3u, err_.line);
-    EXPECT_NEAR(3, err_.column, 1) << "as cJSON has it";
-    EXPECT_THAT(err_.text, HasSubstr("not JSON from here on"));
-}
-
-TEST_F(Measured, JsonThatMeansNothingIsRefusedWithItsKey)
-{
-    const struct {
-        const char *from, *to, *expected;
-    } cases[] = {
-        {"\"collective\":\t\"reduce\"", "\"collective\":\t\"redcue\"",
-         "measurements[1]: collective 'redcue', expected the name of a "
-         "collective"},
-        {"\"bytes\":\t4096,", "\"bytes\":\t-1,", "measurements[0]: bytes '-1'"},
-        {"\"bytes\":\t4096,", "\"bytes\":\t1e17,",
-         "measurements[0]: bytes '1e+17'"},
-        {"\"mean_us\":\t10.5", "\"mean_us\":\t0", "a time above 0"},
-        {"\"bytes\":\t4096,", "\"bites\":\t1,",
-         "measurements[0]: bytes '', expected a number of bytes"},
-        {"\"arm\":\t\"auto\"", "\"arm\":\t\"rnig\"",
-         "an arm such as auto, auto2, plugin, ring/ll128/16 or sym"},
-        {"\"in_place\":\ttrue", "\"in_place\":\t2", "0 or 1"},
-        {"\"root\":\t7", "\"root\":\t0.5", "a rank from 0"},
-        {"\"source\":\t\"recorded\"", "\"source\":\t\"rcorded\"", "measured,"},
-        {"\"n_wrong\":\t12", "\"n_wrong\":\t-12", "or nothing"},
-        {"\"type\":\t\"u8\"", "\"type\":\t8", "measurements[1]: type '8'"},
-        {"\"measurements\"", "\"rows\"", "no measurements"},
-    };
-    ASSERT_EQ(STP_OK, ReadCsv(kAll));
-    const std::string good = Json(data_);
-
-    for (const auto &c : cases) {
-        SCOPED_TRACE(c.to);
-        size_t at = good.find(c.from);
-        ASSERT_NE(std::string::npos, at) << good;
-        std::string bad = good;
-        bad.replace(at, strlen(c.from), c.to);
-
-        EXPECT_EQ(STP_ERR_SYNTAX, ReadJson(bad));
-
-        EXPECT_THAT(err_.text, HasSubstr(c.expected));
-        EXPECT_EQ(nullptr, data_.rows);
-    }
+    EXPECT_EQ(STP_ERR_SYNTAX, ReadCsv(json));
+    EXPECT_STREQ("JSON of `steptune sweep`, which other programs read, "
+                 "expected its CSV: -o FILE.csv",
+                 err_.text);
 }
 
 TEST_F(Measured, ATimeThatNoClockCanTellComesBackToo)
@@ -329,11 +277,7 @@ TEST_F(Measured, ATimeThatNoClockCanTellComesBackToo)
                               "allreduce,64,0,tree,ll,1,8,0.000999,7.25e-10\n"))
         << err_.text;
     const std::string csv = Csv(data_);
-    const std::string json = Json(data_);
     EXPECT_THAT(csv, HasSubstr(",0.000999,0.000999,,,7.25e-10,tree,"));
-
-    ASSERT_EQ(STP_OK, ReadJson(json)) << err_.text << json;
-    EXPECT_EQ(csv, Csv(data_));
     stp_dataset_free(&data_);
     ASSERT_EQ(STP_OK, ReadCsv(csv)) << err_.text;
     EXPECT_EQ(csv, Csv(data_));

@@ -1,119 +1,15 @@
 #define _GNU_SOURCE /* memmem() */
-/* measurements_json.c - JSON: of a sweep, and of nccl-tests as text that says
- * the same */
+/* nccl_json.c - JSON of nccl-tests, as text that says the same */
 #include <ctype.h>
 #include <string.h>
 
 #include "core/text.h"
-#include "core/utf8.h"
 #include "report/json.h"
-#include "report/measurements/measurements_csv.h"
-#include "report/measurements/measurements_row.h"
 #include "report/measurements/nccl_text.h"
 
 static const cJSON *json_get(const cJSON *object, const char *key)
 {
     return cJSON_GetObjectItemCaseSensitive(object, key);
-}
-
-/* The value as a CSV file has it; NULL if it is none that a column takes. Whole
- * numbers of more than 16 digits, which are not exact in JSON, get an exponent,
- * which the column refuses. */
-static const char *json_get_text(const cJSON *value,
-                                 const struct stp_csv_column *column,
-                                 char number[32])
-{
-    if (cJSON_IsNull(value))
-        return column->none;
-    if (cJSON_IsBool(value))
-        return cJSON_IsTrue(value) ? "1" : "0";
-    if (cJSON_IsNumber(value))
-        snprintf(number, 32, column->kind == STP_CSV_WHOLE ? "%.16g" : "%.17g",
-                 cJSON_GetNumberValue(value));
-    return cJSON_IsNumber(value) ? number : cJSON_GetStringValue(value);
-}
-
-/* Reads a row; what its keys do not say is what columns that are missing would
- * be. */
-static enum stp_status json_read_row(const cJSON *object,
-                                     struct stp_measurement_row *row,
-                                     struct stp_error *err)
-{
-    const char *arm = cJSON_GetStringValue(json_get(object, "arm"));
-    char number[32];
-
-    stp_measurement_row_begin(row, 0);
-    if (arm == NULL || !stp_arm_from_name(arm, strlen(arm), &row->m.arm))
-        return stp_fail(err, STP_ERR_SYNTAX,
-                        "no arm, or one that means nothing, expected an arm "
-                        "such as auto, auto2, plugin, ring/ll128/16 or sym");
-    row->algo_arm = row->proto_arm = row->m.arm;
-    for (size_t i = 0; i < STP_N_MEASUREMENT_COLUMNS; i++) {
-        const struct stp_csv_column *c = &stp_measurement_columns[i];
-        const bool is_ran = strncmp(c->name, "ran_", 4) == 0;
-        const char *key = strcmp(c->name, "wrong") == 0 ? "n_wrong" : c->name;
-        const cJSON *value = is_ran ? json_get(json_get(object, "ran"), key + 4)
-                                    : json_get(object, key);
-        const char *s = json_get_text(value, c, number);
-        const struct stp_field field = {s, s != NULL ? strlen(s) : 0, 0};
-
-        if (c->offset == offsetof(struct stp_measurement_row, m.arm) ||
-            c->read != NULL || (value == NULL && !c->required))
-            continue;
-        if (s == NULL || !stp_csv_read_field(c, &field, row))
-            return stp_fail(err, STP_ERR_SYNTAX, "%s '%.60s', expected %s", key,
-                            s != NULL       ? s
-                            : value != NULL ? "null"
-                                            : "",
-                            c->expected);
-    }
-    return stp_measurement_row_finish(row, err);
-}
-
-static void json_read_name(const cJSON *root, const char *key, char *value,
-                           size_t size)
-{
-    const char *s = cJSON_GetStringValue(json_get(root, key));
-
-    stp_printable(s, s != NULL ? strlen(s) : 0, value, size);
-}
-
-enum stp_status stp_measurements_read_json(const char *text, size_t len,
-                                           struct stp_dataset *data,
-                                           struct stp_error *err)
-{
-    const char *end = NULL;
-    cJSON *root = cJSON_ParseWithLengthOpts(text, len, &end, false);
-    enum stp_status status = STP_OK;
-    struct stp_measurement_row row;
-    struct stp_error reason;
-    const cJSON *object;
-    size_t n = 0;
-
-    if (root == NULL)
-        return stp_json_refuse(text, end, "steptune sweep --json prints", err);
-    json_read_name(root, "machine", data->machine, sizeof(data->machine));
-    json_read_name(root, "gpu", data->gpu, sizeof(data->gpu));
-    json_read_name(root, "nccl", data->nccl, sizeof(data->nccl));
-    json_read_name(root, "backend", data->backend, sizeof(data->backend));
-    json_read_name(root, "tuner", data->tuner, sizeof(data->tuner));
-    cJSON_ArrayForEach(object, json_get(root, "measurements"))
-    {
-        if (status == STP_OK && json_read_row(object, &row, &reason) != STP_OK)
-            status = stp_fail(err, STP_ERR_SYNTAX, "measurements[%zu]: %s", n,
-                              reason.text);
-        if (status == STP_OK && stp_dataset_add(data, &row.m) != STP_OK)
-            status = stp_nomem(err);
-        n++;
-    }
-    cJSON_Delete(root);
-    if (status == STP_OK && n == 0)
-        status = stp_fail(err, STP_ERR_SYNTAX,
-                          "no measurements, expected an array of them under "
-                          "\"measurements\"");
-    if (status != STP_OK)
-        stp_dataset_free(data);
-    return status;
 }
 
 bool stp_nccl_json_is(const char *text, size_t len)
