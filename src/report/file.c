@@ -18,11 +18,11 @@ static void file_release(struct stp_file *file)
     memset(file, 0, sizeof(*file));
 }
 
-static enum stp_status file_cannot_write(struct stp_error *err,
-                                         const char *path, int error)
+enum stp_status stp_cannot(struct stp_error *err, const char *verb,
+                           const char *path)
 {
-    return stp_fail(err, STP_ERR_IO, "cannot write '%.160s': %s", path,
-                    strerror(error));
+    return stp_fail(err, STP_ERR_IO, "cannot %s '%.160s': %s", verb, path,
+                    strerror(errno));
 }
 
 enum stp_status stp_file_flush(FILE *fp, const char *name,
@@ -112,10 +112,9 @@ enum stp_status stp_file_begin(const char *path, struct stp_file *file_ret,
         f.fp = file_open_beside(path, f.temporary);
     }
     if (f.fp == NULL) {
-        int error = errno;
-
+        stp_cannot(err, "write", path);
         file_release(&f);
-        return file_cannot_write(err, path, error);
+        return STP_ERR_IO;
     }
     *file_ret = f;
     return STP_OK;
@@ -134,7 +133,7 @@ enum stp_status stp_file_commit(struct stp_file *file, struct stp_error *err)
     if (status == STP_OK && file->temporary != NULL &&
         ((fsync(fileno(file->fp)) != 0 && errno != EINVAL) ||
          rename(file->temporary, file->path) != 0))
-        status = file_cannot_write(err, file->path, errno);
+        status = stp_cannot(err, "write", file->path);
     file_close(file, status == STP_OK);
     return status;
 }
@@ -163,6 +162,6 @@ enum stp_status stp_file_save(const char *path, const char *text, size_t len,
     if (status != STP_OK)
         return status;
     if (fwrite(text, 1, len, file.fp) != len)
-        status = file_cannot_write(err, path, errno);
+        status = stp_cannot(err, "write", path);
     return stp_file_end(&file, status, err);
 }

@@ -36,6 +36,10 @@ void stp_file_abandon(struct stp_file *file);
 enum stp_status stp_file_end(struct stp_file *file, enum stp_status status,
                              struct stp_error *err);
 
+/* STP_ERR_IO for 'errno': "cannot VERB 'PATH': No space left on device". */
+enum stp_status stp_cannot(struct stp_error *err, const char *verb,
+                           const char *path);
+
 /* Writes the 'len' bytes at 'text' as the file 'path'. */
 enum stp_status stp_file_save(const char *path, const char *text, size_t len,
                               struct stp_error *err);

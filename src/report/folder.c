@@ -7,12 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static enum stp_status folder_cannot(struct stp_error *err, const char *verb,
-                                     const char *path)
-{
-    return stp_fail(err, STP_ERR_IO, "cannot %s '%.160s': %s", verb, path,
-                    strerror(errno));
-}
+#include "report/file.h"
 
 /* "FOLDER/NAME" or "FOLDERNAME"; false if it is too long. */
 static bool folder_join(char path[STP_FOLDER_PATH], const char *folder,
@@ -69,9 +64,9 @@ enum stp_status stp_folder_begin(const char *path, bool replace,
         return stp_fail(err, STP_ERR_IO, "'%.160s' exists; --force replaces it",
                         path);
     if (lstat(f.temporary, &st) == 0 && !folder_remove_folder(f.temporary))
-        return folder_cannot(err, "remove", f.temporary);
+        return stp_cannot(err, "remove", f.temporary);
     if (mkdir(f.temporary, 0777) != 0)
-        return folder_cannot(err, "make the folder", f.temporary);
+        return stp_cannot(err, "make the folder", f.temporary);
     *folder_ret = f;
     return STP_OK;
 }
@@ -110,18 +105,17 @@ static enum stp_status folder_replace(const struct stp_folder *folder,
     char old[STP_FOLDER_PATH];
 
     if (!folder_for_each(folder->path, folder_keep_file, &kept))
-        return folder_cannot(err, "keep the files of", folder->path);
+        return stp_cannot(err, "keep the files of", folder->path);
     if (!folder_join(old, folder->path, ".old", "") ||
         rename(folder->path, old) != 0)
-        return folder_cannot(err, "replace", folder->path);
+        return stp_cannot(err, "replace", folder->path);
     if (rename(folder->temporary, folder->path) != 0) {
-        enum stp_status status = folder_cannot(err, "write", folder->path);
+        enum stp_status status = stp_cannot(err, "write", folder->path);
 
         rename(old, folder->path);
         return status;
     }
-    return folder_remove_folder(old) ? STP_OK
-                                     : folder_cannot(err, "remove", old);
+    return folder_remove_folder(old) ? STP_OK : stp_cannot(err, "remove", old);
 }
 
 enum stp_status stp_folder_commit(const struct stp_folder *folder,
@@ -134,7 +128,7 @@ enum stp_status stp_folder_commit(const struct stp_folder *folder,
     if (folder->replace && lstat(folder->path, &st) == 0)
         status = folder_replace(folder, ours, err);
     else if (rename(folder->temporary, folder->path) != 0)
-        status = folder_cannot(err, "write", folder->path);
+        status = stp_cannot(err, "write", folder->path);
     if (status != STP_OK)
         stp_folder_abandon(folder);
     return status;
@@ -165,6 +159,5 @@ enum stp_status stp_folder_make(const char *path, struct stp_error *err)
             return STP_OK;
         errno = ENOTDIR;
     }
-    return stp_fail(err, STP_ERR_IO, "cannot make the folder '%.160s': %s",
-                    path, strerror(errno));
+    return stp_cannot(err, "make the folder", path);
 }

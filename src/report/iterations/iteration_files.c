@@ -1,7 +1,6 @@
 #include "report/iterations/iteration_files.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +22,8 @@ struct iteration_file {
 
 static const struct iteration_file files[] = {
     {"rounds.csv", STP_TABLE_CSV, .of_rounds = true},
-    {"summary.csv", STP_TABLE_CSV, .of_regimes = false},
     {"summary.md", STP_TABLE_MARKDOWN, .of_regimes = false},
     {"summary.json", STP_TABLE_JSON, .of_regimes = false},
-    {"regimes.csv", STP_TABLE_CSV, .of_regimes = true},
     {"regimes.md", STP_TABLE_MARKDOWN, .of_regimes = true},
 };
 
@@ -53,7 +50,7 @@ iteration_save_file(const struct stp_iteration_report *report,
     else if (file != NULL && file->format == STP_TABLE_JSON)
         stp_print_iterations_json(report, fp);
     else if (file != NULL)
-        stp_iteration_write(report, file->format, file->of_regimes, fp);
+        stp_iteration_write(report, file->of_regimes, fp);
     while (file == NULL && (us = stp_iteration_next(report->iterations, setting,
                                                     arm, &at, &n)) != NULL)
         for (size_t i = 0; i < n; i++)
@@ -114,19 +111,12 @@ static const char *const iteration_ours[] = {
     "gain_vs_size*.gp",
     "gain_vs_size*.tsv",
     "rounds.csv",
-    "summary.csv",
     "summary.md",
     "summary.json",
-    "regimes.csv",
     "regimes.md",
+    "summary.csv", /* of earlier versions */
+    "regimes.csv",
 };
-
-static enum stp_status iteration_cannot(struct stp_error *err,
-                                        const char *action, const char *path)
-{
-    return stp_fail(err, STP_ERR_IO, "cannot %s '%.160s': %s", action, path,
-                    strerror(errno));
-}
 
 /* Removes one of our files, or says that it is there. */
 static enum stp_status iteration_clear_file(const char *folder,
@@ -147,7 +137,7 @@ static enum stp_status iteration_clear_file(const char *folder,
                         "folder without, or --force, which replaces it",
                         folder, name);
     snprintf(path, sizeof(path), "%s/%s", folder, name);
-    return unlink(path) == 0 ? STP_OK : iteration_cannot(err, "remove", path);
+    return unlink(path) == 0 ? STP_OK : stp_cannot(err, "remove", path);
 }
 
 enum stp_status stp_iteration_folder(const char *path, bool replace,
@@ -162,10 +152,10 @@ enum stp_status stp_iteration_folder(const char *path, bool replace,
                         path);
     STP_TRY(stp_folder_make(path, err));
     if (access(path, W_OK | X_OK) != 0)
-        return iteration_cannot(err, "write into the folder", path);
+        return stp_cannot(err, "write into the folder", path);
     dir = opendir(path);
     if (dir == NULL)
-        return iteration_cannot(err, "read the folder", path);
+        return stp_cannot(err, "read the folder", path);
     while (status == STP_OK && (entry = readdir(dir)) != NULL)
         status = iteration_clear_file(path, entry->d_name, replace, err);
     closedir(dir);

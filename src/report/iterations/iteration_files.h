@@ -5,8 +5,8 @@
  *                             iteration_times_SETTING_ARM.txt
  *   rounds.csv                a row an arm and round (measurements_csv.h), for
  *                             `steptune derive`
- *   summary.csv, summary.md, summary.json    a row an arm and setting
- *   regimes.csv, regimes.md   if they were looked for
+ *   summary.md, summary.json  a row an arm and setting
+ *   regimes.md                if they were looked for, which summary.json has
  *   *.png or *.svg            plots, beside them their data (*.tsv) and scripts
  *                             of gnuplot (*.gp)
  *

@@ -1,5 +1,5 @@
 /* iteration_tables.c - names of settings, sentences on them, and tables of
- * settings, arms and regimes for terminals, Markdown, CSV and JSON */
+ * settings, arms and regimes for terminals, Markdown and JSON */
 #include "report/iterations/iteration_words.h"
 
 #include <inttypes.h>
@@ -256,7 +256,7 @@ const double *stp_iteration_next(const struct stp_iterations *iterations,
 
 /* ---- numbers of tables ---- */
 
-/* How a number is printed: digits after the point for people, and in CSV. */
+/* How a number is printed for people: digits after the point. */
 enum iteration_unit {
     COUNT,
     TIME,      /* us */
@@ -269,19 +269,16 @@ enum iteration_unit {
 /* A ratio counts as met within this part of the ratio that was asked for. */
 static const double same_ratio = 0.1;
 
-/* A number by its key in CSV and JSON, its heading in Markdown and its heading
- * on terminals; NULL: left out there.  NAN is unknown. */
+/* A number by its key in JSON, its heading in Markdown and its heading on
+ * terminals; NULL: left out there.  NAN is unknown. */
 static void iteration_put(struct stp_table *t, const char *key,
                           const char *markdown, const char *text,
                           enum iteration_unit unit, double number)
 {
-    static const int people[] = {0, 2, 1, 2, 3, 0};
-    static const int csv[] = {0, 3, 3, STP_TABLE_SHORT, 6, 6};
-    const bool is_markdown = t->format == STP_TABLE_MARKDOWN;
+    static const int digits[] = {0, 2, 1, 2, 3, 0};
 
-    stp_table_number(
-        t, key, is_markdown ? markdown : text, number,
-        (is_markdown || t->format == STP_TABLE_TEXT ? people : csv)[unit]);
+    stp_table_number(t, key, t->format == STP_TABLE_MARKDOWN ? markdown : text,
+                     number, digits[unit]);
 }
 
 /* A time that is 0 where it was not measured. */
@@ -372,27 +369,22 @@ static void iteration_put_arm_name(const struct stp_iteration_arm *arm,
     stp_table_word(t, key, heading, STP_ARM_TEXT(&arm->arm));
 }
 
-/* Adds a row, which in CSV names the setting. */
 static void iteration_put_arm(const struct stp_iteration_setting *setting,
                               const struct stp_iteration_arm *arm,
                               struct stp_table *t)
 {
     const enum iteration_unit us = iteration_time_unit(setting);
     const char *source = stp_source_name(arm->source);
-    const bool is_csv = t->format == STP_TABLE_CSV;
     const bool is_auto = arm->arm.kind == STP_ARM_AUTO;
     const bool has_alone = arm->alone_us > 0;
     const bool has_bandwidth = /* of one size */
         has_alone && setting->like.work.mode != STP_MODE_TRACE;
 
     stp_table_row(t);
-    if (is_csv)
-        iteration_put_setting(setting, t);
     iteration_put_arm_name(arm, "arm", "<arm", t);
     stp_table_ran_kernel(t, "ran", "<ran as", arm->ran_kernel, arm->ran_algo,
                          arm->ran_proto, arm->ran_channels);
-    if (!is_csv)
-        stp_table_word(t, "source", NULL, source);
+    stp_table_word(t, "source", NULL, source);
     iteration_put(t, "rounds", "rounds", NULL, COUNT, arm->n_rounds);
     iteration_put(t, "iterations", "iterations", NULL, COUNT,
                   (double)arm->n_iterations);
@@ -405,8 +397,6 @@ static void iteration_put_arm(const struct stp_iteration_setting *setting,
                        is_auto || arm->gain.n_pairs > 0);
     iteration_put(t, "exposed_us", "exposed us", "exposed", us,
                   arm->exposed_us);
-    if (is_csv)
-        iteration_put_alone(setting, t);
     iteration_put(t, "alone_us", "alone us", "alone us", us,
                   iteration_measured(arm->alone_us));
     iteration_put(t, "alone_algbw", "alone algbw GB/s", NULL, RATE,
@@ -415,10 +405,8 @@ static void iteration_put_arm(const struct stp_iteration_setting *setting,
                   has_bandwidth ? arm->busbw : NAN);
     iteration_put_gain(t, true, false, &arm->alone_gain, is_auto,
                        has_alone && (is_auto || arm->alone_gain.n_pairs > 0));
-    if (is_csv)
-        iteration_put_noise(setting, t);
-    stp_table_word(t, is_csv ? "source" : NULL,
-                   t->format == STP_TABLE_MARKDOWN ? "<times" : NULL, source);
+    if (t->format == STP_TABLE_MARKDOWN)
+        stp_table_word(t, NULL, "<times", source);
 }
 
 static void iteration_put_arms(const struct stp_iteration_setting *setting,
@@ -528,8 +516,7 @@ static void iteration_put_regime(const struct stp_regime *r,
                   iteration_measured(r->best->alone_us));
     iteration_put_gain(t, true, true, &r->alone_gain, false, true);
     iteration_put(t, "rounds", NULL, NULL, COUNT, (double)r->gain.n_pairs);
-    if (t->format == STP_TABLE_CSV)
-        stp_table_word(t, "source", NULL, source);
+    stp_table_word(t, "source", NULL, source);
 }
 
 static int iteration_compare_regimes(const void *pa, const void *pb)
@@ -562,49 +549,28 @@ void stp_print_regimes(const struct stp_iteration_report *report, FILE *fp)
 }
 
 void stp_iteration_write(const struct stp_iteration_report *report,
-                         enum stp_table_format format, bool of_regimes,
-                         FILE *fp)
+                         bool of_regimes, FILE *fp)
 {
-    static const struct stp_iteration_arm no_arm;
-    static const struct stp_iteration_setting no_setting = {.arms = &no_arm};
-    const struct stp_regime no_regime = {
-        .setting = &no_setting, .alone = &no_arm, .best = &no_arm};
-    const struct stp_dataset *d = &report->iterations->data;
     const struct stp_iteration_summary *all = report->summary;
-    const bool is_csv = format == STP_TABLE_CSV;
-    struct stp_table t = stp_table_begin(format);
+    struct stp_table t = stp_table_begin(STP_TABLE_MARKDOWN);
     char text[STP_ITERATION_TEXT];
 
-    if (is_csv) {
-        fprintf(fp,
-                "# %s\n# machine: %s\n# gpu: %s\n# nccl: %s\n# backend: %s\n",
-                report->made_by, d->machine, d->gpu, d->nccl, d->backend);
-        stp_table_headings(&t);
-        if (of_regimes)
-            iteration_put_regime(&no_regime, &t);
-        else
-            iteration_put_arm(&no_setting, &no_arm, &t);
-    } else {
-        stp_iteration_origin(d, all->settings, all->n_settings, text);
-        fprintf(
-            fp, "# %s\n\n%s; %s\n",
+    stp_iteration_origin(&report->iterations->data, all->settings,
+                         all->n_settings, text);
+    fprintf(fp, "# %s\n\n%s; %s\n",
             of_regimes
                 ? "Where the fastest collective is not the shortest iteration"
                 : "Training iterations: each arm against AUTO",
             text, report->made_by);
-        iteration_write_regimes(report, text);
-        if (of_regimes)
-            fprintf(fp, "\n%s\n%s", text, report->n_regimes > 0 ? "\n" : "");
-    }
-    for (size_t i = 0; i < report->n_regimes && of_regimes; i++)
-        iteration_put_regime(&report->regimes[i], &t);
     for (size_t i = 0; i < all->n_settings && !of_regimes; i++)
-        if (is_csv)
-            iteration_put_arms(&all->settings[i], &t);
-        else
-            iteration_write_setting(&all->settings[i], format, fp);
-    if (of_regimes || is_csv)
-        stp_table_end(&t, fp);
+        iteration_write_setting(&all->settings[i], STP_TABLE_MARKDOWN, fp);
+    if (!of_regimes)
+        return;
+    iteration_write_regimes(report, text);
+    fprintf(fp, "\n%s\n%s", text, report->n_regimes > 0 ? "\n" : "");
+    for (size_t i = 0; i < report->n_regimes; i++)
+        iteration_put_regime(&report->regimes[i], &t);
+    stp_table_end(&t, fp);
 }
 
 /* ---- JSON ---- */

@@ -43,7 +43,6 @@ const double *stp_iteration_next(const struct stp_iterations *iterations,
                                  struct stp_iteration_cursor *at,
                                  size_t *n_ret);
 
-/* Writes the arms of all settings, or the regimes, in CSV or Markdown. */
+/* Writes the arms of all settings, or the regimes, in Markdown. */
 void stp_iteration_write(const struct stp_iteration_report *report,
-                         enum stp_table_format format, bool of_regimes,
-                         FILE *fp);
+                         bool of_regimes, FILE *fp);

@@ -1,7 +1,6 @@
 #include "report/learning/ledgers.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "core/qsort.h"
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
+#include "report/file.h"
 #include "report/json.h"
 #include "report/table.h"
 #include "report/take.h"
@@ -56,8 +56,7 @@ enum stp_status stp_ledgers_load(const char *dir,
     DIR *folder = opendir(dir);
 
     if (folder == NULL)
-        return stp_fail(err, STP_ERR_IO, "cannot read '%.200s': %s", dir,
-                        strerror(errno));
+        return stp_cannot(err, "read", dir);
     while ((entry = readdir(folder)) != NULL)
         if (entry->d_name[0] != '.')
             ledgers_add_file(dir, entry->d_name, &ledgers);

@@ -1,7 +1,6 @@
 #include "report/learning/staged.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "core/names.h"
 #include "core/policy/policy.h"
 #include "core/utf8.h"
+#include "report/file.h"
 #include "report/table.h"
 #include "report/take.h"
 
@@ -115,8 +115,7 @@ enum stp_status stp_staged_load(const char *dir, const char *rules,
 
     STP_THEN(status, stp_read_file(rules, STP_MAX_FILE, &text, &len, err));
     if (folder == NULL && status == STP_OK)
-        status = stp_fail(err, STP_ERR_IO, "cannot read '%.200s': %s", dir,
-                          strerror(errno));
+        status = stp_cannot(err, "read", dir);
     while (status == STP_OK && (entry = readdir(folder)) != NULL) {
         const size_t n_digits = strspn(entry->d_name, "0123456789");
         char path[4096];

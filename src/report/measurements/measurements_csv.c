@@ -215,10 +215,6 @@ enum stp_status stp_measurements_read(const char *text, size_t len,
     enum stp_status status = STP_OK;
     unsigned line;
 
-    if (stp_csv_has_column(text, len, "setting", &line))
-        return stp_fail_at(err, STP_ERR_SYNTAX, line, 1,
-                           "a summary of iterations, expected the measurements "
-                           "themselves: rounds.csv beside it");
     if (measurements_are_nvidias(text, len, &line))
         return stp_fail_at(
             err, STP_ERR_SYNTAX, line, 1,

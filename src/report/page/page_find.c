@@ -1,7 +1,6 @@
 #include "report/page/page.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,6 +9,7 @@
 #include "bench/measurement.h"
 #include "core/policy/memory_policy.h"
 #include "core/text.h"
+#include "report/file.h"
 #include "report/measurements/measurements_csv.h"
 
 /* The contents of a file, and the end of its name: after the policy's name for
@@ -81,8 +81,7 @@ static enum stp_status page_find_add_file(struct stp_page_found *found,
     struct stat info;
 
     if (access(path, R_OK) != 0)
-        return stp_fail(err, STP_ERR_IO, "cannot read '%.160s': %s", path,
-                        strerror(errno));
+        return stp_cannot(err, "read", path);
     if (stat(path, &info) == 0 && info.st_size == 0)
         return stp_fail(err, STP_ERR_SYNTAX,
                         "'%.160s' is empty, expected a policy or measurements",
@@ -148,8 +147,7 @@ static enum stp_status page_find_add_folder(struct stp_page_found *found,
         return page_find_add_file(found, path, err);
     dir = opendir(folder);
     if (dir == NULL)
-        return stp_fail(err, STP_ERR_IO, "cannot read '%.160s': %s", folder,
-                        strerror(errno));
+        return stp_cannot(err, "read", folder);
     for (struct dirent *e; (e = readdir(dir)) != NULL;)
         for (int i = 0; i < 2; i++)
             if (page_find_ends_in(e->d_name, kinds[first[i]].suffix)) {

@@ -24,8 +24,8 @@ TEST_F(IterationFiles, TimesAreMillisecondsInTheirOrder)
     AddOverlap(its);
 
     Save(none);
-    EXPECT_THAT(Files(), ElementsAre("rounds.csv", "summary.csv",
-                                     "summary.json", "summary.md"));
+    EXPECT_THAT(Files(),
+                ElementsAre("rounds.csv", "summary.json", "summary.md"));
     Save(its);
 
     EXPECT_EQ("1.200000\n1.000000\n1.100000\n1.100000\n",
@@ -37,7 +37,7 @@ TEST_F(IterationFiles, TimesAreMillisecondsInTheirOrder)
                 ElementsAre("iteration_times_auto.txt",
                             "iteration_times_ll128.txt",
                             "iteration_times_ring-simple-16.txt", "rounds.csv",
-                            "summary.csv", "summary.json", "summary.md"));
+                            "summary.json", "summary.md"));
 }
 struct NameCase {
     const char *name;
@@ -74,7 +74,7 @@ TEST(IterationNames, SayModeSizeAndWhatIsUnusual)
 
 // ---- summaries ----
 
-TEST_F(IterationFiles, WhatOneRoundDoesNotKnowIsEmptyOrNull)
+TEST_F(IterationFiles, WhatOneRoundDoesNotKnowIsNull)
 {
     Iterations its;
     its.Setting(STP_MODE_OVERLAP, kMib).resolution = INFINITY;
@@ -88,16 +88,12 @@ TEST_F(IterationFiles, WhatOneRoundDoesNotKnowIsEmptyOrNull)
 
     Save(its);
 
-    for (const char *name : {"summary.csv", "summary.json", "regimes.csv"}) {
-        std::string s = Read(name);
-        EXPECT_THAT(s, Not(HasSubstr("nan"))) << name;
-        EXPECT_THAT(s, Not(HasSubstr("inf"))) << name;
-    }
-    EXPECT_THAT(Read("summary.csv"),
-                HasSubstr(",1.000000,,,100.000,0.000,,,10.000,0,0,,,,,,"
-                          "measured\n"));
-    EXPECT_THAT(Read("regimes.csv"),
-                HasSubstr(",1.500000,,,,10.000,,,,1,measured\n"));
+    const std::string s = Read("summary.json");
+    EXPECT_THAT(s, Not(HasSubstr("nan")));
+    EXPECT_THAT(s, Not(HasSubstr("inf")));
+    for (const char *key : {"resolution", "gain_low", "gain_high", "alone_gain",
+                            "alone_gain_low", "fastest_alone_us"})
+        EXPECT_THAT(s, HasSubstr(std::string("\"") + key + "\":\tnull"));
 }
 
 // ---- again and again ----
@@ -110,12 +106,12 @@ TEST_F(IterationFiles, WhatDidNotChangeIsLeftAlone)
     its.Arm("ll", {{1000}});
     Save(its);
     struct stat before, after;
-    ASSERT_EQ(0, stat((dir_ / "summary.csv").c_str(), &before));
+    ASSERT_EQ(0, stat((dir_ / "summary.json").c_str(), &before));
     std::ofstream(dir_ / "iteration_times_ll.txt") << "1.000001\n";
 
     Save(its);
 
-    ASSERT_EQ(0, stat((dir_ / "summary.csv").c_str(), &after));
+    ASSERT_EQ(0, stat((dir_ / "summary.json").c_str(), &after));
     EXPECT_EQ(before.st_ino, after.st_ino);
     EXPECT_EQ("1.000000\n", Read("iteration_times_ll.txt"))
         << "of the same size, but another";

@@ -134,15 +134,4 @@ TEST_F(Measured, OnlyRecordedIterationsMayBeWithoutNodes)
                  err_.text);
 }
 
-TEST_F(Measured, SummariesOfIterationsAreRefused)
-{
-    EXPECT_EQ(STP_ERR_SYNTAX,
-              ReadCsv("# steptune iterate\n\nsetting,arm\nx,auto\n"));
-
-    EXPECT_EQ(3u, err_.line);
-    EXPECT_STREQ("a summary of iterations, expected the measurements "
-                 "themselves: rounds.csv beside it",
-                 err_.text);
-}
-
 } // namespace
