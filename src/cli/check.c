@@ -122,9 +122,11 @@ static void check_baseline(const char *path, const struct stp_check_options *o)
 
     if (stp_policy_parse(o->kind, o->csv, o->len, &policy, NULL) != STP_OK)
         return;
-    stp_find_lower(stp_chain_setting(), STP_NEWEST_TUNER, &lower);
-    if (lower.version > 0 && stp_baseline_differs(policy, lower.name, why))
-        stp_complain("%s: %s", path, why);
+    if (stp_policy_baseline(policy)[0] != '\0') {
+        stp_find_lower(stp_chain_setting(), STP_NEWEST_TUNER, &lower);
+        if (lower.version > 0 && stp_baseline_differs(policy, lower.name, why))
+            stp_complain("%s: %s", path, why);
+    }
     stp_policy_free(policy);
 }
 
