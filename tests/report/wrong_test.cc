@@ -47,7 +47,8 @@ void Measure(unsigned seed, Data *d)
     std::mt19937 random(seed);
     for (const auto &arm : kArms)
         for (const uint64_t n_bytes : Sizes()) {
-            d->Add(n_bytes, arm.arm, {arm.us, arm.us, arm.us});
+            const double us = arm.us * static_cast<double>(n_bytes) / 1024;
+            d->Add(n_bytes, arm.arm, {us, us, us});
             if (random() % 3 == 0)
                 d->data.rows[d->data.n_rows - 1 - random() % kRounds].n_wrong =
                     1 + random() % 5000;
@@ -127,10 +128,6 @@ class Wrong : public InFolder, public testing::WithParamInterface<const char *>
         if (format == "csv") {
             EXPECT_EQ(STP_OK, stp_measurements_save(&d.data, "test",
                                                     path.c_str(), nullptr));
-        } else if (format == "json") {
-            FILE *fp = std::fopen(path.c_str(), "w");
-            stp_print_sweep_json(&d.data, fp);
-            std::fclose(fp);
         } else {
             for (const auto &arm : kArms) {
                 const std::string text = Perf(d.data, arm.arm, format);
@@ -231,7 +228,7 @@ TEST_P(Wrong, ArmsAreOutAtTheirSizeInAllThatIsMade)
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, Wrong,
-                         testing::Values("csv", "json", "text", "old_text",
+                         testing::Values("csv", "text", "old_text",
                                          "nccl_json"),
                          [](const testing::TestParamInfo<const char *> &test) {
                              return std::string(test.param);
