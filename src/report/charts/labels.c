@@ -72,8 +72,8 @@ static void label_word(const struct stp_curve *c, enum label_property property,
                  c->data->nccl);
         return;
     case LABEL_ARM:
-        text = STP_ARM_TEXT(&m->arm);
-        break;
+        stp_arm_name(&m->arm, word);
+        return;
     case LABEL_PLACE:
         text = m->in_place ? "in place" : "out of place";
         break;
