@@ -51,9 +51,12 @@ struct Family { // what the ranks of a communicator share
     std::set<uint64_t> failed; // steps that a rank refused
 };
 
-std::map<std::string, std::shared_ptr<Family>> families; // by unique id
+// Detached aborts may still run when the process ends, so these are never
+// destroyed.
+auto &families =
+    *new std::map<std::string, std::shared_ptr<Family>>; // by unique id
+auto &n_calls = *new std::map<std::string, uint64_t>;
 uint64_t n_ids, n_symmetric;
-std::map<std::string, uint64_t> n_calls;
 
 } // namespace
 
