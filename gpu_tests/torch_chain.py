@@ -10,9 +10,9 @@ round, since NCCL loads another tuner only once all communicators of the last on
 Gains are ratios of step times to "below" of the same round, with 95 percent intervals, and the
 results are compared with those of NCCL's own choice:
 
-    torchrun --nproc-per-node 2 torch_chain.py --below libnccl-tuner-example.so
+    torchrun --nproc-per-node 2 torch_chain.py --below THEIRS.so --plugin libnccl-tuner-steptune.so
 
-NVIDIA's example tuner takes its rules from nccl_tuner.conf of the working folder.
+Gains of 1 throughout say that the other tuner was not loaded, or decides nothing at this size.
 """
 import argparse
 import math
