@@ -9,7 +9,12 @@ with 95 percent intervals:
     torchrun --nproc-per-node 2 torch_turns.py --plugin libnccl-tuner-steptune-online.so step
 
 Jobs: step (tensor-parallel layers in one stream), ddp (all-reduces of 4 MiB beside GEMMs), fsdp
-(all-gathers and reduce-scatters) and megatron (four kinds of messages).
+(all-gathers and reduce-scatters), megatron (four kinds of messages), planted (all-gathers of 4
+MiB between GEMMs of --rows rows, which say what share of a step a faster all-gather saves) and
+small (all-reduces of 100 KiB, one after the other).
+
+With --steps a job knows nothing of tuners: it runs so many steps and prints how long one takes,
+to be the COMMAND of `steptune tune`, `run` or `compare`.
 """
 import argparse
 import math
@@ -27,13 +32,18 @@ BF16 = {"device": "cuda", "dtype": torch.bfloat16}
 def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("job", choices=list(JOBS))
-    parser.add_argument("--plugin", required=True)
+    parser.add_argument("--plugin", help="needed without --steps")
     parser.add_argument("--policy", help="also a group with this policy")
     parser.add_argument("--learn", type=float, default=4.0)
     parser.add_argument("--turn", type=float, default=0.6)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--journal", default="", help="what the plugin tried, a CSV")
-    return parser.parse_args()
+    parser.add_argument("--rows", type=int, default=8192)
+    parser.add_argument("--steps", type=int)
+    o = parser.parse_args()
+    if (o.plugin is None) == (o.steps is None):
+        parser.error("expected either --plugin or --steps")
+    return o
 
 
 def randn(*shape):
@@ -41,7 +51,7 @@ def randn(*shape):
 
 
 class Step:
-    def __init__(self):
+    def __init__(self, _):
         self.x = randn(512, 2048)
         self.weights = [(randn(2048, 12 * 2048) * .02, randn(12 * 2048, 2048) * .02)
                         for _ in range(LAYERS)]
@@ -58,9 +68,9 @@ class Gemms:
     """Compute of three jobs: products of 4096 x 2048 x 2048, which take a GPU longer than it
     takes a host to launch them and the collectives between them."""
 
-    def __init__(self):
-        self.a, self.b = randn(4096, 2048), randn(2048, 2048) * .02
-        self.c = torch.empty(4096, 2048, **BF16)
+    def __init__(self, _, rows=4096):
+        self.a, self.b = randn(rows, 2048), randn(2048, 2048) * .02
+        self.c = torch.empty(rows, 2048, **BF16)
 
     def compute(self, n):
         for _ in range(n):
@@ -68,8 +78,8 @@ class Gemms:
 
 
 class Ddp(Gemms):
-    def __init__(self):
-        super().__init__()
+    def __init__(self, o):
+        super().__init__(o)
         self.gradients = [torch.zeros(2 << 20, **BF16) for _ in range(LAYERS)]
 
     def __call__(self, group):
@@ -83,8 +93,8 @@ class Ddp(Gemms):
 
 
 class Fsdp(Gemms):
-    def __init__(self):
-        super().__init__()
+    def __init__(self, o):
+        super().__init__(o)
         n = 2 << 20
         self.shards = [torch.zeros(n // dist.get_world_size(), **BF16) for _ in range(LAYERS)]
         self.full = [torch.zeros(n, **BF16) for _ in range(LAYERS)]
@@ -108,8 +118,8 @@ class Fsdp(Gemms):
 
 
 class Megatron(Gemms):
-    def __init__(self):
-        super().__init__()
+    def __init__(self, o):
+        super().__init__(o)
         self.activations = torch.zeros(1 << 20, **BF16)
         self.sequence = torch.zeros(2 << 20, **BF16)
         self.shard = torch.zeros((2 << 20) // dist.get_world_size(), **BF16)
@@ -127,7 +137,29 @@ class Megatron(Gemms):
         dist.all_reduce(self.gradients, group=group)
 
 
-JOBS = {"step": Step, "ddp": Ddp, "fsdp": Fsdp, "megatron": Megatron}
+class Planted(Gemms):
+    def __init__(self, o):
+        super().__init__(o, o.rows)
+        self.full = torch.zeros(2 << 20, **BF16)
+        self.shard = torch.zeros((2 << 20) // dist.get_world_size(), **BF16)
+
+    def __call__(self, group):
+        for _ in range(LAYERS):
+            self.compute(1)
+            dist.all_gather_into_tensor(self.full, self.shard, group=group)
+
+
+class Small:
+    def __init__(self, _):
+        self.norms = torch.zeros(50 << 10, **BF16)
+
+    def __call__(self, group):
+        for _ in range(LAYERS):
+            dist.all_reduce(self.norms, group=group)
+
+
+JOBS = {"step": Step, "ddp": Ddp, "fsdp": Fsdp, "megatron": Megatron, "planted": Planted,
+        "small": Small}
 
 
 def make_group(o, way):
@@ -170,14 +202,29 @@ def describe_gain(name, before, after):
             f"({math.exp(mean - half):.4f} to {math.exp(mean + half):.4f})")
 
 
+def run_alone(o):
+    """Steps in blocks of 50; the launcher, and what it starts, may end them at any time."""
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+    dist.init_process_group("nccl", device_id=device)
+    step = JOBS[o.job](o)
+    times = [time_steps(step, None, 0, 50) for _ in range(math.ceil(o.steps / 50))]
+    if dist.get_rank() == 0:
+        print(f"step: {statistics.median(times[len(times) // 4:]):.4f} ms", flush=True)
+    dist.destroy_process_group()
+
+
 def main():
     o = parse()
+    if o.steps is not None:
+        run_alone(o)
+        return
     os.environ["NCCL_TUNER_PLUGIN"] = os.environ["NCCL_PROFILER_PLUGIN"] = o.plugin
     os.environ["STEPTUNE_LEARNED"] = "/dev/null"
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
     dist.init_process_group("gloo")
     torch.manual_seed(42 + dist.get_rank())
-    step = JOBS[o.job]()
+    step = JOBS[o.job](o)
     ways = ["alone", "alone again"] + (["policy"] if o.policy else []) + ["learns"]
     groups = {way: make_group(o, way) for way in ways}
     alone = time_steps(step, groups["alone"], 50, 200)
