@@ -96,7 +96,7 @@ struct stp_derive_terms {
                           compute goes on, which the staging library cannot
                           tell from others; where some of a size were slower
                           with an arm, or only other collectives had any, there
-                          is no rule for it.  NULL: none */
+                          is no rule for it.  NULL: none counts */
     struct stp_range captured; /* bytes at which rules will be tried in captured
                           iterations, so that STP_DERIVE_OVER_LL is not wanted;
                           {0, 0}: none */

@@ -213,10 +213,12 @@ static void explain_ask_buffers(const struct stp_why *why,
 {
     static const struct {
         enum stp_policy_kind kind;
-        const char *suffix, *when[2];
+        const char *suffix, *when[3];
     } kinds[] = {
         {STP_POLICY_OF_MEMORY, STP_MEMORY_SUFFIX, {"alone", "overlapped"}},
-        {STP_POLICY_OF_STAGE, STP_STAGE_SUFFIX, {"launched", "captured"}},
+        {STP_POLICY_OF_STAGE,
+         STP_STAGE_SUFFIX,
+         {"launched", "captured", "captured with NCCL_WORKLOAD_OVERLAP=0"}},
     };
 
     for (size_t i = 0; i < 2 && report->policy != NULL; i++) {
@@ -232,16 +234,16 @@ static void explain_ask_buffers(const struct stp_why *why,
             stp_complain_error(path, &err);
             continue;
         }
-        for (int k = 0; k < 2; k++) {
-            struct stp_why_buffers *b = &report->buffers[report->n_buffers++];
+        for (int k = 0; k < 3 && kinds[i].when[k] != NULL; k++) {
+            struct stp_why_buffers *b = &report->buffers[report->n_buffers];
             const struct stp_memory_query query = {
                 .coll = why->coll,
                 .n_bytes = why->n_bytes,
                 .n_ranks = (size_t)why->machine.n_ranks,
                 .n_nodes = (size_t)why->machine.n_nodes,
-                .overlaps = k == 1,
+                .overlaps = i == 0 ? k == 1 : k < 2,
                 .gpu = why->machine.gpu,
-                .captured = k == 1};
+                .captured = k >= 1};
             const struct stp_rule *rule =
                 stp_memory_policy_match(policy, &query);
 
@@ -252,6 +254,7 @@ static void explain_ask_buffers(const struct stp_why *why,
                 b->min_ctas = rule->min_ctas;
                 b->line = rule->line;
             }
+            report->n_buffers += k < 2 || b->line != b[-1].line;
         }
         stp_policy_free(policy);
     }

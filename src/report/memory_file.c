@@ -111,7 +111,13 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
                 "as a job's graph may lose 10 of them between its other "
                 "kernels. Both copies are in them.\n",
                 STP_DERIVE_GRAPH_US);
-    if (has_overlap)
+    if (has_overlap && is_staged)
+        fputs("# With overlap 0 a rule stands where such an iteration is "
+              "slower, too, or none was timed: it is for jobs in which nothing "
+              "runs beside collectives, and applies only where "
+              "NCCL_WORKLOAD_OVERLAP=0 says so.\n",
+              text.fp);
+    else if (has_overlap)
         fputs("# Times with overlap 0 are of collectives back to back, or of "
               "an iteration less its compute; with overlap 1, of an "
               "iteration.\n",
@@ -122,12 +128,9 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
               text.fp);
     stp_memory_drops_write(table, "# ", text.fp);
     fprintf(text.fp,
-            "collective,min_bytes,max_bytes,memory%s,nNodes,nRanks%s%s\n",
-            has_ctas ? ",min_ctas" : "",
-            is_staged     ? ",graph"
-            : has_overlap ? ",overlap"
-                          : "",
-            has_gpu ? ",gpu" : "");
+            "collective,min_bytes,max_bytes,memory%s,nNodes,nRanks%s%s%s\n",
+            has_ctas ? ",min_ctas" : "", is_staged ? ",graph" : "",
+            has_overlap ? ",overlap" : "", has_gpu ? ",gpu" : "");
     for (size_t i = 0; i < table->n_rules; i++) {
         fputc('\n', text.fp);
         memory_write_evidence(&table->rules[i], text.fp);
@@ -145,8 +148,10 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
             fprintf(text.fp, ",%d", rule->min_ctas);
         memory_write_range(&rule->nodes, text.fp);
         memory_write_range(&rule->ranks, text.fp);
-        if (is_staged || has_overlap)
-            fprintf(text.fp, ",%d", is_staged ? rule->graph : rule->overlap);
+        if (is_staged)
+            fprintf(text.fp, ",%d", rule->graph);
+        if (has_overlap)
+            fprintf(text.fp, ",%d", rule->overlap);
         if (has_gpu)
             fprintf(text.fp, ",%s", rule->gpu != NULL ? rule->gpu : "*");
         fputc('\n', text.fp);

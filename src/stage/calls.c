@@ -137,6 +137,19 @@ static size_t collective_parts(const struct collective *k,
     return k->coll == ncclFuncAllReduce ? 1 : (size_t)c->n_ranks;
 }
 
+/* The rule that decides; NULL: the call stays plain. */
+static const struct stp_rule *
+collective_find_rule(const struct stp_comm *c,
+                     const struct stp_memory_query *query)
+{
+    const struct stp_rule *rule = NULL;
+
+    for (size_t i = 0; i < c->n_rules && rule == NULL; i++)
+        if (stp_memory_rule_matches(c->rules[i], query))
+            rule = c->rules[i];
+    return rule != NULL && rule->memory != STP_MEMORY_PLAIN ? rule : NULL;
+}
+
 /* Decides by nothing that ranks could see differently.  'part' is the call's
  * count in bytes; '*twin' is set for STP_STAGED alone. */
 static enum stp_plain collective_decide(const struct collective *k,
@@ -145,24 +158,26 @@ static enum stp_plain collective_decide(const struct collective *k,
                                         struct stp_twin **twin)
 {
     const size_t n_parts = collective_parts(k, c);
-    const struct stp_memory_query query = {.coll = k->coll,
-                                           .n_bytes = part * n_parts,
-                                           .n_ranks = (size_t)c->n_ranks,
-                                           .n_nodes = 1,
-                                           .captured = is_captured,
-                                           .gpu = stp_stage()->gpu};
-    const struct stp_rule *rule = NULL;
+    struct stp_memory_query query = {.coll = k->coll,
+                                     .n_bytes = part * n_parts,
+                                     .n_ranks = (size_t)c->n_ranks,
+                                     .n_nodes = 1,
+                                     .overlaps = stp_stage()->overlaps,
+                                     .captured = is_captured,
+                                     .gpu = stp_stage()->gpu};
+    const struct stp_rule *rule;
 
     if (c->why != STP_STAGED)
         return c->why;
     if (part == 0 || part % STP_STAGE_UNIT != 0 ||
         query.n_bytes > STP_MAX_MESSAGE)
         return STP_PLAIN_RULE;
-    for (size_t i = 0; i < c->n_rules && rule == NULL; i++)
-        if (stp_memory_rule_matches(c->rules[i], &query))
-            rule = c->rules[i];
-    if (rule == NULL || rule->memory == STP_MEMORY_PLAIN)
-        return STP_PLAIN_RULE;
+    rule = collective_find_rule(c, &query);
+    if (rule == NULL) {
+        query.overlaps = false;
+        return collective_find_rule(c, &query) != NULL ? STP_PLAIN_OVERLAP
+                                                       : STP_PLAIN_RULE;
+    }
     /* Each version from 2.27 on has these symmetric kernels. */
     if (k->coll != ncclFuncAllGather &&
         (k->op != NCCL_OP_SUM ||

@@ -208,7 +208,8 @@ static void comm_take_rules(struct stp_stage *p, struct stp_comm *c)
         if (!stp_memory_rule_is_for(rule, &query) ||
             rule->bytes.min > STP_MAX_MESSAGE || c->n_rules == STP_N_RULES)
             continue;
-        if (rule->memory != STP_MEMORY_PLAIN) {
+        if (rule->memory != STP_MEMORY_PLAIN &&
+            (rule->overlap == -1 || rule->overlap == (int)p->overlaps)) {
             while (t < c->n_twins && c->twins[t].min_ctas != rule->min_ctas)
                 t++;
             if (t == STP_N_TWINS)
@@ -417,8 +418,9 @@ static void opening_begin(struct stp_stage *p, struct opening *o,
     o->c = c;
     if (o->aside == NULL) {
         comm_take_rules(p, c);
-        o->aside = c->n_twins == 0 ? "no rule names so many ranks on one host, "
-                                     "or this GPU"
+        o->aside = c->n_twins == 0
+                       ? "no rule is for so many ranks on one host, "
+                         "this GPU and NCCL_WORKLOAD_OVERLAP"
                    : c->is_limited ? "the application limits the CTAs"
                    : p->nccl.ncclCommCuDevice(c->comm, &gpu) != ncclSuccess ||
                            p->cuda.ctx_retain(&c->context, gpu) != 0

@@ -125,7 +125,8 @@ bool stp_meeting_explain(const struct stp_meeting *meeting, int vote,
         [STP_PART_BUILD] = "another release of libsteptune-stage.so or NCCL",
         [STP_PART_RULES] = "other rules (STEPTUNE_STAGE_FILE)",
         [STP_PART_SETTINGS] = ("other settings (STEPTUNE_STAGE_MEMORY, "
-                               "STEPTUNE_GPU, NCCL_HOSTID)"),
+                               "STEPTUNE_GPU, NCCL_HOSTID, "
+                               "NCCL_WORKLOAD_OVERLAP)"),
     };
     static const char *const steps[] = {
         "could not split the communicator", "could not register the memory",

@@ -22,7 +22,7 @@ enum {
 
 /* The layout of what ranks share, and how calls are staged: ranks of different
  * builds do not stage. */
-#define BUILD UINT64_C(2)
+#define BUILD UINT64_C(3)
 
 /* The library's one global.  Its calls are NCCL's, and have no place to keep
  * anything in. */
@@ -136,6 +136,7 @@ static void process_read(void)
         stp_say(true, "no call is staged: %s", text);
     }
     stp_settings_gpu(process.gpu);
+    process.overlaps = !process_is_off("NCCL_WORKLOAD_OVERLAP");
     process.max_bytes =
         process_number("STEPTUNE_STAGE_MEMORY", MEMORY_MB, MAX_MB) << 20;
     process.patience_ms =
@@ -145,7 +146,8 @@ static void process_read(void)
         process.rules != NULL ? stp_policy_hash(process.rules) : 0;
     process.part[STP_PART_SETTINGS] =
         process_hash(process_hash(process.max_bytes, process.gpu),
-                     stp_setting("NCCL_HOSTID"));
+                     stp_setting("NCCL_HOSTID")) +
+        process.overlaps;
 }
 
 struct stp_stage *stp_stage(void)

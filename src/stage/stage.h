@@ -18,9 +18,10 @@ enum { STP_N_BUCKETS = 256, STP_N_ROWS = 512 };
 /* A call is staged, or why it is handed on unchanged. */
 enum stp_plain {
     STP_STAGED,
-    STP_PLAIN_RULE,   /* no rule names the message */
-    STP_PLAIN_TYPE,   /* NCCL has no symmetric kernel for type and operation */
-    STP_PLAIN_PLACES, /* a group's messages are more than the window holds */
+    STP_PLAIN_RULE,    /* no rule names the message */
+    STP_PLAIN_OVERLAP, /* one does where nothing runs beside collectives */
+    STP_PLAIN_TYPE,    /* NCCL has no symmetric kernel for type and operation */
+    STP_PLAIN_PLACES,  /* a group's messages are more than the window holds */
     STP_PLAIN_OWN_WINDOWS, /* the application registers windows of its own */
     STP_PLAIN_ENDED,       /* the communicator was revoked or suspended */
     STP_PLAIN_ASIDE,       /* its ranks did not agree to stage, or cannot */
@@ -42,6 +43,7 @@ struct stp_stage {
     struct stp_real_cuda cuda;
     int version;       /* NCCL's */
     bool is_on;        /* there is a file of rules */
+    bool overlaps;     /* unless NCCL_WORKLOAD_OVERLAP is 0 */
     const char *aside; /* why nothing is staged; NULL: it may be */
     struct stp_policy *rules;
     char gpu[STP_GPU_SIZE];

@@ -104,10 +104,10 @@ static std::string SetupPolicy(std::string_view bytes, stp_policy_kind kind)
         return FaultOf(err);
     for (const stp_shape &shape : kShapes)
         for (uint64_t n : first_rule::InterestingSizes(policy, 1))
-            for (int i = 0; i < 2 * kCollectives; i++) {
+            for (int i = 0; i < 4 * kCollectives; i++) {
                 const stp_memory_query query = {
-                    i / 2,      n,         shape.n_ranks, shape.n_nodes,
-                    i % 2 == 1, shape.gpu, i % 2 == 1};
+                    i / 4,      n,         shape.n_ranks, shape.n_nodes,
+                    i % 2 == 1, shape.gpu, i / 2 % 2 == 1};
                 if (stp_memory_policy_match(policy, &query) !=
                     first_rule::Find(policy, query))
                     fault = "another rule than the first";

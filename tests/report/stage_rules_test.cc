@@ -65,10 +65,11 @@ Case AnyCase(std::mt19937 *rng)
 // us.  'launched' is the same collective, launched; NULL: not measured. Whether
 // other collectives were measured in iterations in which compute goes on.
 int WantedCtas(const Case &c, bool graph, const Case *launched,
-               bool others_iterate)
+               bool others_iterate, bool overlaps)
 {
-    const bool iterates =
-        c.beside[0] > 0 || (launched != nullptr && launched->beside[0] > 0);
+    const bool waits_always = graph && !overlaps; // compute
+    const bool iterates = waits_always || c.beside[0] > 0 ||
+                          (launched != nullptr && launched->beside[0] > 0);
 
     const double rule = c.tree >= 1.02 ? c.tree : 1;
     double best = 0;
@@ -79,8 +80,9 @@ int WantedCtas(const Case &c, bool graph, const Case *launched,
         const double gain = waits ? c.behind[i] : c.staged[i];
 
         if (gain >= 1.02 && (waits || gain > rule) && c.has_kernel[i] &&
-            gain > best && (c.beside[i] == 0 || c.beside[i] >= 1) &&
-            (launched == nullptr || launched->beside[i] == 0 ||
+            gain > best &&
+            (waits_always || c.beside[i] == 0 || c.beside[i] >= 1) &&
+            (waits_always || launched == nullptr || launched->beside[i] == 0 ||
              launched->beside[i] >= 1) &&
             (!graph || 100 - 100 / gain >= STP_DERIVE_GRAPH_US)) {
             best = gain;
@@ -182,10 +184,11 @@ TEST(StageRules, AreWhereStagingWinsInThatSituationAndHarmsNoStep)
         stp_policy *policy = DeriveAndRead(d, folder.Path("p.stage"));
 
         for (int coll : kColls)
-            for (bool graph : {false, true}) {
+            for (int i = 0; i < 4; i++) {
+                const bool graph = i % 2 == 1, overlaps = i < 2;
                 const auto c = cases.find({coll, graph});
-                const stp_memory_query query{coll,  1 << 20, 4,    1,
-                                             false, "",      graph};
+                const stp_memory_query query{coll,     1 << 20, 4,    1,
+                                             overlaps, "",      graph};
                 const stp_rule *rule = stp_memory_policy_match(policy, &query);
 
                 const auto launched = cases.find({coll, false});
@@ -194,15 +197,16 @@ TEST(StageRules, AreWhereStagingWinsInThatSituationAndHarmsNoStep)
                         return other.first.second <= graph &&
                                other.second.beside[0] > 0;
                     });
-                EXPECT_EQ(c == cases.end() ? -1
-                                           : WantedCtas(c->second, graph,
-                                                        launched == cases.end()
-                                                            ? nullptr
-                                                            : &launched->second,
-                                                        others_iterate),
+                EXPECT_EQ(c == cases.end()
+                              ? -1
+                              : WantedCtas(c->second, graph,
+                                           launched == cases.end()
+                                               ? nullptr
+                                               : &launched->second,
+                                           others_iterate, overlaps),
                           rule == nullptr ? -1 : rule->min_ctas)
                     << "seed " << seed << ", collective " << coll << ", graph "
-                    << graph;
+                    << graph << ", overlaps " << overlaps;
             }
         stp_policy_free(policy);
     }
@@ -251,24 +255,25 @@ TEST(StageRules, LeaveAllReducesPlainThatALlamaLosesBy)
     const struct {
         uint64_t mib;
         double gain; // of the pass
-        int ctas;    // of the rule; -1: none
-    } cases[] = {{1, 0.958, -1},
-                 {2, 1.049, 32},
-                 {4, 1.023, -1}, // slower where compute goes on
-                 {8, 1.002, -1}};
+        int ctas[2]; // of the rules, without and with overlap; -1: none
+    } cases[] = {{1, 0.958, {-1, -1}},
+                 {2, 1.049, {32, 32}},
+                 {4, 1.023, {32, -1}}, // slower where compute goes on
+                 {8, 1.002, {-1, -1}}};
     Data d;
     Load("h200x2_staged_steps.csv", &d);
     stp_policy *policy = DeriveAndRead(d, folder.Path("p.stage"));
 
-    for (const auto &c : cases) {
-        const stp_memory_query query{
-            ncclFuncAllReduce, c.mib << 20, 2, 1, false, "", true};
-        const stp_rule *rule = stp_memory_policy_match(policy, &query);
+    for (const auto &c : cases)
+        for (bool overlaps : {false, true}) {
+            const stp_memory_query query{ncclFuncAllReduce, c.mib << 20, 2,   1,
+                                         overlaps,          "",          true};
+            const stp_rule *rule = stp_memory_policy_match(policy, &query);
 
-        EXPECT_EQ(c.ctas, rule == nullptr ? -1 : rule->min_ctas)
-            << c.mib << " MiB, of " << c.gain;
-        EXPECT_TRUE(rule == nullptr || c.gain >= 1.02);
-    }
+            EXPECT_EQ(c.ctas[overlaps], rule == nullptr ? -1 : rule->min_ctas)
+                << c.mib << " MiB, of " << c.gain << ", " << overlaps;
+            EXPECT_TRUE(rule == nullptr || c.gain >= 1.02);
+        }
     stp_policy_free(policy);
 }
 

@@ -6,7 +6,7 @@
 // not, windows of the application's own, ends and aborts.  Each call's input is
 // written on its stream just before, each output compared on its stream just
 // behind, and the input spoilt.  In some jobs a rank has no library, other
-// rules or too little memory, or is gone from some step on.
+// rules or settings or too little memory, or is gone from some step on.
 #pragma once
 
 #include <algorithm>
@@ -77,10 +77,12 @@ class Libraries
         for (int r = 0; r < kMaxRanks; r++) {
             for (const char *version : kVersions)
                 calm_[version][r] =
-                    Load(version + std::to_string(r), rules, "20000", version);
+                    Load(version + std::to_string(r), rules, "20000", version,
+                         version == kVersions[1] ? "0" : "");
             hasty_[r] = Load("hasty" + std::to_string(r), of_three, "300");
         }
         other_ = Load("other", others, "300");
+        waiting_ = Load("waiting", of_three, "300", kVersion, "0");
         for (int r = 0; r < 2; r++) {
             std::filesystem::create_directory(Report(r));
             setenv("STEPTUNE_STAGE_REPORT", Report(r).c_str(), 1);
@@ -104,6 +106,10 @@ class Libraries
     {
         return *other_;
     }
+    const Api &Waiting() const // its compute, for collectives
+    {
+        return *waiting_;
+    }
     const Api &Told(int rank) const // of two, which write into Report()
     {
         return *told_[rank];
@@ -123,21 +129,24 @@ class Libraries
                       const std::string &ranks)
     {
         const std::string path = folder_.Path(name),
-                          row = ",1," + ranks + ",-1\n";
+                          row = ",1," + ranks + ",-1,";
         std::ofstream out(path);
 
         out << "collective,min_bytes,max_bytes,memory,min_ctas,"
-               "nNodes,nRanks,graph\n";
+               "nNodes,nRanks,graph,overlap\n";
         for (const char *coll : {"allreduce", "allgather", "reducescatter"}) {
             for (const char *n : {"1536", "1544", "3072", "6144"})
-                out << coll << "," << n << "," << n << ",stage,16" << row;
-            out << coll << ",8192," << most << ",stage,1" << row;
+                out << coll << "," << n << "," << n << ",stage,16" << row
+                    << "-1\n";
+            out << coll << ",2048,2048,stage,16" << row << "0\n";
+            out << coll << ",8192," << most << ",stage,1" << row << "-1\n";
         }
         return path;
     }
     std::unique_ptr<Api> Load(const std::string &name, const std::string &rules,
                               const std::string &wait,
-                              const char *version = kVersion)
+                              const char *version = kVersion,
+                              const char *overlap = "")
     {
         const std::string path = folder_.Path(name + "-libnccl.so.2");
         int number;
@@ -147,13 +156,15 @@ class Libraries
         setenv("STEPTUNE_STAGE_FILE", rules.c_str(), 1);
         setenv("STEPTUNE_STAGE_WAIT", wait.c_str(), 1);
         setenv("FAKE_NCCL_VERSION", version, 1);
+        setenv("NCCL_WORKLOAD_OVERLAP", overlap, 1);
         auto api = std::make_unique<Api>(path);
         api->ncclGetVersion(&number); // reads the environment
+        unsetenv("NCCL_WORKLOAD_OVERLAP");
         return api;
     }
 
     TemporaryFolder folder_;
-    std::unique_ptr<Api> plain_, hasty_[kMaxRanks], other_, told_[2];
+    std::unique_ptr<Api> plain_, hasty_[kMaxRanks], other_, waiting_, told_[2];
     std::map<std::string, std::array<std::unique_ptr<Api>, kMaxRanks>> calm_;
 };
 
@@ -230,7 +241,7 @@ class Generator
         static const int colls[] = {ncclFuncAllReduce, ncclFuncAllGather,
                                     ncclFuncReduceScatter};
         static const int types[] = {7, 7, 7, 2, 0};
-        static const size_t bytes[] = {1536, 1536, 1544,  3072, 3072,
+        static const size_t bytes[] = {1536, 1536, 1544,  3072, 2048,
                                        6144, 768,  12288, 0};
         Call c{};
         size_t n;
@@ -825,7 +836,7 @@ inline storms::Outcome Run(const Libraries &libraries, uint64_t seed, Kind kind)
                                             : &libraries.Hasty(r)};
 
         if (kind == Kind::kOdd && is_odd)
-            switch (generator.Below(4)) {
+            switch (generator.Below(5)) {
             case 0:
                 oddity.api = &libraries.Plain();
                 break;
@@ -834,6 +845,9 @@ inline storms::Outcome Run(const Libraries &libraries, uint64_t seed, Kind kind)
                 break;
             case 2:
                 oddity.failed_allocations = 1;
+                break;
+            case 3:
+                oddity.api = &libraries.Waiting();
                 break;
             default:
                 oddity.failed_splits = 1; // of a twin

@@ -254,7 +254,8 @@ TEST_F(TuneMemory, StagesInGraphsWhereCapturedIterationsGain)
     for (const double share : {0.5, 1.1}) {
         SCOPED_TRACE(share);
         stp_tune_result result{};
-        std::vector<uint64_t> iterated, ruled;
+        std::vector<uint64_t> iterated;
+        std::vector<std::pair<uint64_t, int>> ruled;
         for (const char *name : {"first", "again"}) {
             std::filesystem::remove_all(dir_ / name);
             MakeMachine(
@@ -274,11 +275,12 @@ TEST_F(TuneMemory, StagesInGraphsWhereCapturedIterationsGain)
         }
         for (size_t i = 0; i < result.stage.table.n_rules; i++)
             if (result.stage.table.rules[i].rule.graph == 1)
-                ruled.push_back(result.stage.table.rules[i].rule.bytes.min);
+                ruled.emplace_back(result.stage.table.rules[i].rule.bytes.min,
+                                   result.stage.table.rules[i].rule.overlap);
         EXPECT_THAT(iterated, ElementsAre(2, 4, 8, 16));
-        EXPECT_EQ(share < 1 ? std::vector<uint64_t>{2 * MiB}
-                            : std::vector<uint64_t>{},
-                  ruled);
+        // Iterations in which compute goes on are slower: where none does.
+        EXPECT_THAT(ruled,
+                    ElementsAre(testing::Pair(2 * MiB, share < 1 ? -1 : 0)));
         stp_tune_result_free(&result);
     }
 }

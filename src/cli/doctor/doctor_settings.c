@@ -281,6 +281,7 @@ struct policy_wants {
     size_t n_channels; /* more channels than NCCL's own */
     size_t n_hosts;    /* several hosts */
     size_t n_memory;   /* memory that a variable switches off */
+    size_t n_waiting;  /* nothing beside staged collectives */
 };
 
 /* Rules for several hosts hang a job if the hosts hold others. */
@@ -327,6 +328,8 @@ static void policy_judge(struct stp_doctor *d, const char *kind,
         wants.n_foreign += rule->gpu != NULL && strcmp(rule->gpu, gpu) != 0;
         wants.n_channels += !of_memory && rule->n_channels > 0;
         wants.n_hosts += !of_memory && rule->nodes.min > 1;
+        wants.n_waiting += stp_policy_get_kind(policy) == STP_POLICY_OF_STAGE &&
+                           rule->overlap == 0;
         if (of_memory &&
             stp_doctor_off_for(stp_memory_name(rule->memory), &v)) {
             wants.n_memory++;
@@ -376,6 +379,13 @@ static void policy_judge(struct stp_doctor *d, const char *kind,
                      "switches off",
                      wants.n_memory, n, kind, path, off.name,
                      stp_doctor_setting(off.name));
+    if (wants.n_waiting > 0 &&
+        strcmp(stp_doctor_setting("NCCL_WORKLOAD_OVERLAP"), "0") != 0)
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, NULL,
+                     "set NCCL_WORKLOAD_OVERLAP=0 if yours is such a job",
+                     "%zu of the %zu rules of %s %s hold only for jobs in "
+                     "which nothing runs beside collectives",
+                     wants.n_waiting, n, kind, path);
 }
 
 static bool policy_is_named(const char *variable)

@@ -200,6 +200,7 @@ static enum stp_status tune_print(const struct tune_options *o,
     struct stp_tune_report report;
     struct stp_tune_overlap overlap;
     struct stp_paragraph paragraph;
+    size_t n_waiting = 0;
     FILE *text;
 
     stp_tune_fill_report(f, r, &report, &overlap);
@@ -242,6 +243,12 @@ static enum stp_status tune_print(const struct tune_options *o,
         printf("Stage a job that registers nothing:  steptune run --stage=%s "
                "-- COMMAND\n",
                STP_JOB_WORD(f->stage_policy));
+    for (size_t i = 0; i < r->stage.table.n_rules; i++)
+        n_waiting += r->stage.rules[i].rule.overlap == 0;
+    if (n_waiting > 0)
+        printf("  export NCCL_WORKLOAD_OVERLAP=0   # if nothing runs beside "
+               "its collectives: %zu of these rules are for such jobs\n",
+               n_waiting);
     return STP_OK;
 }
 

@@ -27,7 +27,8 @@ struct stp_memory_query {
     uint64_t n_bytes; /* as NCCL counts them for a tuner */
     size_t n_ranks;   /* >= 1 */
     size_t n_nodes;   /* >= 1 */
-    bool overlaps;    /* with compute; no stage policy asks */
+    bool overlaps;    /* with compute; of a stage policy, unless the job says
+                         that nothing runs beside its collectives */
     const char *gpu;  /* model; NULL or "": not known, and rules that name one
                          do not match */
     bool captured;    /* into a CUDA graph, which NCCL requires of all ranks or

@@ -46,7 +46,7 @@ struct stp_rule {
     struct stp_range ranks;
     int n_pipe_ops;       /* from 1; -1: any */
     int reg_buff;         /* 0 or 1; -1: any */
-    int overlap;          /* of a memory policy: 0 or 1; -1: any */
+    int overlap;          /* of both of these: 0 or 1; -1: any */
     int graph;            /* of a stage policy: 0 or 1; -1: any */
     uint32_t chunk_bytes; /* 0: NCCL's own */
     const char *gpu;      /* NULL: any.  Owned by the policy. */

@@ -304,7 +304,7 @@ const struct stp_column stp_columns[STP_N_COLUMNS] = {
      .from_name = column_find_staged, .expected = "plain, stage"},
     {"min_ctas", NULL, column_read_int, AT(min_ctas), SETUPS,
      .expected = "-1, 0 or 1 to 64", .any = 0, .min = 0, .max = STP_MAX_CHANNELS},
-    {"overlap", NULL, column_read_int, AT(overlap), MEMORY,
+    {"overlap", NULL, column_read_int, AT(overlap), SETUPS,
      .expected = SWITCH, .any = -1, .min = 0, .max = 1},
     {"graph", NULL, column_read_int, AT(graph), STAGE,
      .expected = SWITCH, .any = -1, .min = 0, .max = 1},

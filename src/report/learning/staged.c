@@ -171,7 +171,7 @@ void stp_print_staged(const struct stp_staged *staged, cJSON *root, FILE *fp)
 {
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     char text[STP_STAGED_TEXT];
-    bool any_gain = false;
+    bool any_gain = false, any_waits = false;
 
     stp_staged_text(staged, text);
     if (root == NULL) {
@@ -186,6 +186,7 @@ void stp_print_staged(const struct stp_staged *staged, cJSON *root, FILE *fp)
         const struct stp_staged_calls *c = &staged->calls[i];
 
         any_gain |= !isnan(c->gain[0]);
+        any_waits |= strcmp(c->why, "overlap") == 0;
         stp_table_row(&t);
         stp_table_word(&t, "collective", "<collective", c->collective);
         stp_table_word(&t, "type", "<type", c->type);
@@ -205,5 +206,10 @@ void stp_print_staged(const struct stp_staged *staged, cJSON *root, FILE *fp)
     if (root == NULL && any_gain)
         fputs("The gains are those of single collectives by which the rules "
               "stand; `steptune compare --stage` measures the job's.\n",
+              fp);
+    if (root == NULL && any_waits)
+        fputs("More rules hold for jobs in which nothing runs beside "
+              "collectives (why plain: overlap): set NCCL_WORKLOAD_OVERLAP=0 "
+              "if this is such a job.\n",
               fp);
 }

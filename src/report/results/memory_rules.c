@@ -151,6 +151,20 @@ static void rules_add_evidence(const struct stp_point *p,
         stp_arm_name(&rule->arm, e->best);
 }
 
+/* Whether a rule of stages is the derived one of the situation, too. */
+static bool rules_decide_alike(const struct stp_rule *rule,
+                               const struct stp_derived_rule *derived,
+                               const struct stp_memory_situation *s)
+{
+    return rule->graph == (int)s->graph && rule->coll == derived->coll &&
+           rule->bytes.min == derived->min_bytes &&
+           rule->bytes.max == derived->max_bytes &&
+           rule->nodes.min == derived->n_nodes &&
+           rule->ranks.min == derived->n_ranks &&
+           rule->memory == (int)derived->arm.setup.memory &&
+           rule->min_ctas == derived->arm.setup.min_ctas;
+}
+
 /* Sizes at which only arms of tuners were measured say nothing, and break no
  * range; but where bits are to stay, those of memory may have been left out. */
 static enum stp_status rules_gather(struct gathering *g,
@@ -172,7 +186,15 @@ static enum stp_status rules_gather(struct gathering *g,
         const struct stp_derived_rule *rule = &derived.rules[i];
         const bool is_staged = s->terms.kind == STP_POLICY_OF_STAGE;
         struct stp_memory_evidence *evidence = &g->out.evidence[g->n_evidence];
+        struct stp_memory_rule *same = g->out.rules;
+        struct stp_memory_rule *end = same + g->out.table.n_rules;
 
+        while (same < end && !rules_decide_alike(&same->rule, rule, s))
+            same++;
+        if (same < end) { /* whether compute waits or not */
+            same->rule.overlap = -1;
+            continue;
+        }
         for (size_t k = 0; k < rule->n_points; k++)
             rules_add_evidence(&rule->points[k],
                                stp_point_arm(&rule->points[k], &rule->arm), s,
@@ -185,7 +207,9 @@ static enum stp_status rules_gather(struct gathering *g,
                      .bytes = {rule->min_bytes, rule->max_bytes},
                      .nodes = {rule->n_nodes, rule->n_nodes},
                      .ranks = {rule->n_ranks, rule->n_ranks},
-                     .overlap = is_staged ? -1 : s->overlaps,
+                     .overlap = !is_staged                ? s->overlaps
+                                : s->terms.beside != NULL ? -1
+                                                          : 0,
                      .graph = is_staged ? s->graph : -1,
                      .gpu = g->gpu[0] != '\0' ? g->gpu : NULL},
             .evidence = evidence,
@@ -199,7 +223,7 @@ static enum stp_status rules_gather(struct gathering *g,
         const struct stp_comparison *c =
             stp_derive_refuted(p, &s->terms, &again, &policy);
 
-        if (c != NULL) {
+        if (c != NULL && s->terms.beside != NULL) {
             *drop = (struct stp_memory_drop){.coll = p->coll,
                                              .n_ranks = p->n_ranks,
                                              .overlaps = s->overlaps,
@@ -230,13 +254,17 @@ stp_memory_rules_derive(const struct stp_memory_situations *situations,
 {
     const struct stp_memory_situation *s = situations->all;
     struct gathering g = {.gpu = gpu, .out.table.kind = s->terms.kind};
-    const size_t n_points =
-        s[0].comparisons->n_points + s[1].comparisons->n_points;
-    enum stp_status status = STP_OK;
+    const size_t n_captured = s[1].comparisons->n_points;
+    const size_t n_points = s[0].comparisons->n_points + 2 * n_captured;
+    struct stp_memory_situation waits = s[1]; /* compute does, in the job */
+    enum stp_status status;
 
+    waits.terms.beside = NULL;
     rules_begin(&g, n_points, n_points);
-    for (int i = 0; i < 2 && status == STP_OK; i++)
-        status = rules_gather(&g, &s[i], err);
+    status = rules_gather(&g, &s[0], err);
+    if (waits.graph)
+        STP_THEN(status, rules_gather(&g, &waits, err));
+    STP_THEN(status, rules_gather(&g, &s[1], err));
     if (status == STP_OK)
         *rules_ret = g.out;
     else
@@ -255,16 +283,18 @@ static void rules_measure(struct gathering *g, const struct stp_policy *policy,
         .kind = STP_ARM_SETUP,
         .setup = stp_setup_of((enum stp_memory)rule->rule.memory,
                               rule->rule.min_ctas)};
+    const bool is_staged = g->out.table.kind == STP_POLICY_OF_STAGE;
 
     for (size_t i = 0; i < s->comparisons->n_points; i++) {
         const struct stp_point *p = &s->comparisons->points[i];
-        const struct stp_memory_query query = {.coll = p->coll,
-                                               .n_bytes = p->n_bytes,
-                                               .n_ranks = p->n_ranks,
-                                               .n_nodes = p->n_nodes,
-                                               .overlaps = s->overlaps,
-                                               .gpu = g->gpu,
-                                               .captured = s->graph};
+        const struct stp_memory_query query = {
+            .coll = p->coll,
+            .n_bytes = p->n_bytes,
+            .n_ranks = p->n_ranks,
+            .n_nodes = p->n_nodes,
+            .overlaps = is_staged ? rule->rule.overlap != 0 : s->overlaps,
+            .gpu = g->gpu,
+            .captured = s->graph};
         const struct stp_rule *match = stp_memory_policy_match(policy, &query);
         const struct stp_comparison *c = stp_point_arm(p, &arm);
 
@@ -330,8 +360,10 @@ static void rules_put_calls(const struct stp_rule *rule,
 
     stp_table_word(t, "collective", "<collective", stp_coll_name(rule->coll));
     stp_table_count(t, "nRanks", "ranks", rule->ranks.min);
-    stp_table_word(t, "when", "<when",
-                   words[kind][(is_staged ? rule->graph : rule->overlap) + 1]);
+    snprintf(text, sizeof(text), "%s%s",
+             words[kind][(is_staged ? rule->graph : rule->overlap) + 1],
+             is_staged && rule->overlap == 0 ? ", nothing beside" : "");
+    stp_table_word(t, "when", "<when", text);
     stp_table_word(t, "memory", NULL, stp_memory_name(rule->memory));
     stp_table_count(t, "min_ctas", NULL, (uint64_t)rule->min_ctas);
     stp_table_text(t, is_staged ? "<stage as" : "<register as", "%s",

@@ -42,9 +42,10 @@ struct stp_memory_rules {
     struct stp_memory_drop *drops;
 };
 
-/* Derives the rules of both situations, those of the first one first.  'gpu' is
- * the model that they are of, and outlives them; "" if it is not known.  Free
- * with stp_memory_rules_free(). */
+/* Derives the rules of both situations, those of the first one first; of graphs
+ * that stage also those, of overlap 0, that hold where nothing runs beside
+ * collectives.  'gpu' is the model that they are of, and outlives them; "" if
+ * it is not known.  Free with stp_memory_rules_free(). */
 enum stp_status
 stp_memory_rules_derive(const struct stp_memory_situations *situations,
                         const char *gpu, struct stp_memory_rules *rules_ret,

@@ -152,7 +152,7 @@ void stp_put_explanation(const struct stp_explanation *explanation,
 /* The buffers of a message by a memory or stage policy. */
 struct stp_why_buffers {
     char path[4096];  /* of the policy */
-    const char *when; /* alone, overlapped, launched or captured */
+    const char *when; /* alone, overlapped, launched, captured ... */
     int memory;       /* enum stp_memory */
     int min_ctas;     /* 0: NCCL's own */
     unsigned line;    /* of the rule; 0: none applies */
@@ -166,7 +166,7 @@ struct stp_why_report {
     const struct stp_choice_cases *versions; /* at this size; NULL: not asked */
     const char *policy;                      /* its path, or NULL without one */
     const char *rule; /* the text of the line that decided, or NULL */
-    struct stp_why_buffers buffers[4];
+    struct stp_why_buffers buffers[5];
     size_t n_buffers;
 };
 /* A sentence on a variable that is set here. */

@@ -112,7 +112,8 @@ std::string Ask(const stp_policy *policy, const std::string &gpu,
 }
 
 // Answers "COLL BYTES NODES RANKS OVERLAP", or in place of the last whether the
-// call is captured, as stp_memory_text() does.
+// call is captured, with OVERLAP behind it if they differ, as
+// stp_memory_text() does.
 std::string AskMemory(const stp_policy *policy, const std::string &gpu,
                       const std::string &question)
 {
@@ -127,6 +128,7 @@ std::string AskMemory(const stp_policy *policy, const std::string &gpu,
     query.captured = query.overlaps;
     if (in.fail() || query.coll < 0)
         return "cannot read the question";
+    in >> query.overlaps;
     const stp_rule *rule = stp_memory_policy_match(policy, &query);
     char text[STP_MEMORY_TEXT];
     return stp_memory_text(rule ? rule->memory : STP_MEMORY_PLAIN,
