@@ -78,10 +78,10 @@ bool stp_real_find_nccl(struct stp_real_nccl *nccl)
     char path[N_PATH];
     void *library = NULL;
 
-    if (named != NULL && named[0] != '\0')
+    if (dlsym(RTLD_NEXT, "ncclGetVersion") != NULL)
+        library = RTLD_NEXT; /* calls that are not ours go there anyhow */
+    else if (named != NULL && named[0] != '\0')
         library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
-    else if (dlsym(RTLD_NEXT, "ncclGetVersion") != NULL)
-        library = RTLD_NEXT;
     else if (dl_iterate_phdr(real_look_at_loaded, path) != 0 ||
              real_look_in_folders(path))
         library = dlopen(path, RTLD_NOW | RTLD_LOCAL);

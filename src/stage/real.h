@@ -1,10 +1,11 @@
 /* real.h - the NCCL and the CUDA driver that a staging library hands calls to
  *
  * Both are looked up at run time, so that the library is built without them.
- * NCCL is, in this order: the file that STEPTUNE_NCCL names; what the linker
- * would have taken next; the libnccl.so that the process has loaded, as Python
- * does without showing it to others; the first libnccl.so.2 of LD_LIBRARY_PATH,
- * or the system's, that is not this library.
+ * NCCL is, in this order: what the linker would have taken next, which serves
+ * the calls that this library does not have; the file that STEPTUNE_NCCL names;
+ * the libnccl.so that the process has loaded, as Python does without showing it
+ * to others; the first libnccl.so.2 of LD_LIBRARY_PATH, or the system's, that
+ * is not this library.
  *
  * CUDA is the driver's libcuda.so.1: every process with GPUs has one, while
  * there may be several CUDA runtimes, or one that shows no symbols.  Its

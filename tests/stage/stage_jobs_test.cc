@@ -442,6 +442,8 @@ const struct SayCase {
     const char *variables, *said;
 } says[] = {
     {"", "0 wrong, 10 symmetric kernels\n"},
+    {"STEPTUNE_NCCL=/another/libnccl.so.2", // than the program is linked with
+     "0 wrong, 10 symmetric kernels\n"},
     {"NCCL_WIN_ENABLE=0",
      "NCCL_WIN_ENABLE=0 or NCCL_CUMEM_ENABLE=0 switches windows off"},
     {"NCCL_CUMEM_ENABLE=0",
