@@ -127,7 +127,7 @@ static int job_begin_journal(struct job_run *run)
     for (size_t i = 0; i < before.n && run->job->same_bits; i++)
         for (size_t a = 1; a < before.keys[i].n_arms; a++)
             if (stp_coll_reduces(before.keys[i].coll) &&
-                before.keys[i].arms[a].n_blocks > 0)
+                before.keys[i].arms[a].blocks.n > 0)
                 status = stp_fail(&err, STP_ERR_RANGE,
                                   "%s tried arms for sums, expected one of a "
                                   "run with --bits same to resume with that",

@@ -56,23 +56,25 @@ static struct stp_job_total rules_total(const struct stp_job_rules *r,
 {
     struct stp_job_total total = {.n_nodes = key->n_nodes,
                                   .n_ranks = key->n_ranks};
-    double mean = 0, ss = 0;
+    struct stp_learning_blocks sum = {0};
 
     for (size_t i = 0; i < all->n_sets; i++) {
         const struct stp_learning_set *set = &all->sets[i];
-        const double n_set = (double)set->n_blocks, off = set->log_gain - mean;
-        const double n = (double)(total.n_blocks + set->n_blocks);
+        const double off = set->blocks.log_gain - sum.log_gain;
+        const double n_sum = (double)sum.n, n_set = (double)set->blocks.n;
 
-        if (!rules_is_of(set, key) || set->n_blocks == 0 ||
+        if (!rules_is_of(set, key) || set->blocks.n == 0 ||
             !rules_are_set(r, set))
             continue;
-        ss += set->log_ss + off * off * (double)total.n_blocks * n_set / n;
-        mean += off * n_set / n;
-        total.n_blocks += set->n_blocks;
+        sum.log_ss +=
+            set->blocks.log_ss + off * off * n_sum * n_set / (n_sum + n_set);
+        sum.log_gain += off * n_set / (n_sum + n_set);
+        sum.n += set->blocks.n;
         total.n_comms++;
         total.window_us = set->window_us;
     }
-    total.gain = stp_learning_gain_of(total.n_blocks, mean, ss);
+    total.n_blocks = sum.n;
+    total.gain = stp_learning_gain_of(&sum);
     return total;
 }
 
@@ -98,16 +100,16 @@ void stp_job_rules_make(const struct stp_learning *all,
                 arm != NULL ? stp_learning_find_arm(key, arm) : key->n_arms;
 
             if (at < key->n_arms &&
-                (best == NULL || key->arms[at].log_gain > best->log_gain))
+                (best == NULL ||
+                 key->arms[at].blocks.log_gain > best->blocks.log_gain))
                 best = &key->arms[at];
         }
         if (best != NULL)
             r.rules[r.n++] = (struct stp_job_rule){
                 .key = key,
                 .arm = best->arm,
-                .n_blocks = best->n_blocks,
-                .gain = stp_learning_gain_of(best->n_blocks, best->log_gain,
-                                             best->log_ss),
+                .n_blocks = best->blocks.n,
+                .gain = stp_learning_gain_of(&best->blocks),
             };
     }
     /* keys are in the order of shapes */
@@ -135,7 +137,7 @@ void stp_job_evidence_write(const struct stp_learning *all, FILE *fp)
             const struct stp_learning_key *key = &all->keys[i];
             const struct stp_learning_arm *arm = &key->arms[k];
 
-            if (arm->n_blocks == 0 || arm->arm.algo < 0)
+            if (arm->blocks.n == 0 || arm->arm.algo < 0)
                 continue;
             fprintf(fp, "%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",",
                     stp_coll_name(key->coll), key->bytes.min, key->bytes.max,
@@ -143,7 +145,7 @@ void stp_job_evidence_write(const struct stp_learning *all, FILE *fp)
             fprintf(fp, "%s,%s,%d,%zu,%.9g,%.9g\n",
                     stp_algo_name(arm->arm.algo),
                     stp_proto_name(arm->arm.proto), arm->arm.n_channels,
-                    arm->n_blocks, arm->log_gain, arm->log_ss);
+                    arm->blocks.n, arm->blocks.log_gain, arm->blocks.log_ss);
         }
 }
 

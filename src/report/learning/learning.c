@@ -9,6 +9,9 @@
 #include "core/stats.h"
 #include "report/take.h"
 
+enum { LEAST_FOR_MEDIAN = 4 };          /* blocks */
+static const double least_stall = 0.01; /* of a window, that is taken for one */
+
 /* Returns the order of lines or keys: large communicators first. */
 #define ORDER_KEYS(a, b)                                                       \
     do {                                                                       \
@@ -48,13 +51,38 @@ size_t stp_learning_find_arm(const struct stp_learning_key *key,
     return i;
 }
 
-/* Adds a value to a mean of 'n' with the sum of squares about it. */
-static void learning_add(double value, size_t *n, double *mean, double *ss)
+static void learning_add(double log_gain, struct stp_learning_blocks *blocks)
 {
-    double off = value - *mean;
+    const double off = log_gain - blocks->log_gain;
 
-    *mean += off / (double)++*n;
-    *ss += off * (value - *mean);
+    STP_TAKE_ROOM(blocks->log_gains, blocks->n_all, blocks->capacity);
+    blocks->log_gains[blocks->n_all++] = log_gain;
+    blocks->log_gain += off / (double)++blocks->n;
+    blocks->log_ss += off * (log_gain - blocks->log_gain);
+}
+
+/* Sums them up without those that are further from the median than five
+ * standard deviations, by the median: stalls of the GPUs, as the plugin takes
+ * them. */
+static void learning_leave_out_stalls(struct stp_learning_blocks *blocks)
+{
+    const size_t n = blocks->n_all;
+    struct stp_summary all;
+    double *sizes, most;
+
+    if (n < LEAST_FOR_MEDIAN)
+        return;
+    STP_TAKE(sizes, n);
+    stp_summarise(blocks->log_gains, n, &all);
+    for (size_t i = 0; i < n; i++)
+        sizes[i] = fabs(blocks->log_gains[i] - all.median);
+    most = fmax(5 * stp_robust_stddev(sizes, n), least_stall);
+    free(sizes);
+    blocks->n_all = blocks->n = 0;
+    blocks->log_gain = blocks->log_ss = 0;
+    for (size_t i = 0; i < n; i++)
+        if (fabs(blocks->log_gains[i] - all.median) <= most)
+            learning_add(blocks->log_gains[i], blocks);
 }
 
 static void learning_add_time(struct stp_learning_key *key,
@@ -85,8 +113,8 @@ static void learning_add_time(struct stp_learning_key *key,
         set->end_us = line->t_us;
 
         learning_add(log(line->gain) +
-                         (is_tried ? key->arms[base].log_gain : 0),
-                     &arm->n_blocks, &arm->log_gain, &arm->log_ss);
+                         (is_tried ? key->arms[base].blocks.log_gain : 0),
+                     &arm->blocks);
     }
 }
 
@@ -154,14 +182,16 @@ static void learning_make_keys(const struct stp_journal_lines *lines,
                                       .n_ranks = sorted[l->n]->n_ranks,
                                       .coll = sorted[l->n]->coll,
                                       .bytes = sorted[l->n]->bytes,
-                                      .with.algo = -1};
+                                      .with.algo = -1,
+                                      .busy = -1};
     free(sorted);
 }
 
 static void set_clear(struct stp_learning_set *set)
 {
-    set->n_blocks = 0;
-    set->window_us = set->log_gain = set->log_ss = 0;
+    free(set->blocks.log_gains);
+    set->blocks = (struct stp_learning_blocks){0};
+    set->window_us = 0;
     set->is_dropped = false;
 }
 
@@ -186,17 +216,18 @@ static void set_put_arm(struct stp_learning_set *set,
     set->arms[set->n_arms++].arm = line->arm;
 }
 
-struct stp_learning_gain stp_learning_gain_of(size_t n_blocks, double log_gain,
-                                              double log_ss)
+struct stp_learning_gain
+stp_learning_gain_of(const struct stp_learning_blocks *blocks)
 {
+    const double n = (double)blocks->n;
     double half;
 
-    if (n_blocks < 2)
+    if (blocks->n < 2)
         return (struct stp_learning_gain){0};
-    half = stp_t975(n_blocks - 1) *
-           sqrt(log_ss / (double)(n_blocks - 1) / (double)n_blocks);
-    return (struct stp_learning_gain){exp(log_gain), exp(log_gain - half),
-                                      exp(log_gain + half)};
+    half = stp_t975(blocks->n - 1) * sqrt(blocks->log_ss / (n - 1) / n);
+    return (struct stp_learning_gain){exp(blocks->log_gain),
+                                      exp(blocks->log_gain - half),
+                                      exp(blocks->log_gain + half)};
 }
 
 /* More calls than a job makes; a file may say anything. */
@@ -258,10 +289,9 @@ void stp_learning_sum(const struct stp_journal_lines *lines,
                 set_put_arm(set, line);
             break;
         case STP_LEARN_SET:
-            learning_add(log(line->gain), &set->n_blocks, &set->log_gain,
-                         &set->log_ss);
+            learning_add(log(line->gain), &set->blocks);
             set->window_us +=
-                (line->value - set->window_us) / (double)set->n_blocks;
+                (line->value - set->window_us) / (double)set->blocks.n;
             break;
         case STP_LEARN_DROPPED:
             set->is_dropped = true;
@@ -276,11 +306,21 @@ void stp_learning_sum(const struct stp_journal_lines *lines,
         if (key != NULL)
             learning_take_line(key, line, set);
     }
+    for (size_t i = 0; i < l.n_sets; i++)
+        learning_leave_out_stalls(&l.sets[i].blocks);
+    for (size_t i = 0; i < l.n; i++)
+        for (size_t a = 0; a < l.keys[i].n_arms; a++)
+            learning_leave_out_stalls(&l.keys[i].arms[a].blocks);
     *learning_ret = l;
 }
 
 void stp_learning_free(struct stp_learning *learning)
 {
+    for (size_t i = 0; i < learning->n_sets; i++)
+        free(learning->sets[i].blocks.log_gains);
+    for (size_t i = 0; i < learning->n; i++)
+        for (size_t a = 0; a < learning->keys[i].n_arms; a++)
+            free(learning->keys[i].arms[a].blocks.log_gains);
     free(learning->keys);
     free(learning->sets);
     *learning = (struct stp_learning){0};

@@ -15,13 +15,20 @@ struct stp_learning_gain {
     double high;
 };
 
+/* Blocks of windows in which arms were compared with what ran before. */
+struct stp_learning_blocks {
+    double *log_gains; /* of all of them */
+    size_t n_all, capacity;
+    size_t n;        /* without those that stalls have hit */
+    double log_gain; /* their mean */
+    double log_ss;   /* sum of squares about that */
+};
+
 struct stp_learning_arm {
     struct stp_bandit_arm arm;
-    uint64_t n;      /* times */
-    double mean;     /* of a window, or of a reward */
-    size_t n_blocks; /* in which it was compared with another */
-    double log_gain; /* mean logarithm of its gain over what ran before */
-    double log_ss;   /* sum of squares about that */
+    uint64_t n;                        /* times */
+    double mean;                       /* of a window, or of a reward */
+    struct stp_learning_blocks blocks; /* in which it was compared */
 };
 
 /* A kind of message on communicators of one shape. */
@@ -35,7 +42,7 @@ struct stp_learning_key {
     bool is_settled;
     struct stp_bandit_arm with;    /* if so */
     struct stp_learning_gain gain; /* of a step, or of rewards */
-    double busy;    /* share of the time in its collectives; 0: not known */
+    double busy;    /* share of the time in its collectives; -1: not known */
     size_t n_tried; /* arms; 0: 'bound' is not known */
     struct stp_learning_gain bound; /* of the arm that may gain most */
     struct stp_learning_arm arms[STP_BANDIT_ARMS];
@@ -58,9 +65,7 @@ struct stp_learning_set {
     double lost_us;   /* by its trials, measured */
     double base_us;   /* of the block being read */
     double window_us; /* mean time of one with these arms */
-    size_t n_blocks;  /* in which they were compared with what ran before */
-    double log_gain;  /* as above */
-    double log_ss;
+    struct stp_learning_blocks blocks;
     bool is_dropped; /* they were slower, so the newest was */
     size_t n_arms;
     struct {
@@ -101,8 +106,8 @@ struct stp_learning_setting {
 };
 
 /* The gain that blocks tell, with its 95 percent interval; 0 below two. */
-struct stp_learning_gain stp_learning_gain_of(size_t n_blocks, double log_gain,
-                                              double log_ss);
+struct stp_learning_gain
+stp_learning_gain_of(const struct stp_learning_blocks *blocks);
 
 /* Adds a gain: "-" and null for none, in text also without an interval. */
 void stp_put_learning_gain(const struct stp_learning_gain *gain,

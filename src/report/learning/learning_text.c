@@ -26,7 +26,7 @@ static bool bounds_has_won(const struct stp_learning_key *key)
  * nothing was won. */
 static bool bounds_is_small(const struct stp_learning_key *key)
 {
-    return key->busy > 0 && key->busy < small && !bounds_has_won(key);
+    return key->busy >= 0 && key->busy < small && !bounds_has_won(key);
 }
 
 /* By what share the job is shorter at most by arms of the key; NaN: not known.
@@ -36,7 +36,7 @@ static double bounds_of_key(const struct stp_learning_key *key)
     const double by_arms =
         key->n_tried > 0 ? fmax(1 - 1 / key->bound.high, 0) : NAN;
 
-    return fmin(by_arms, key->busy > 0 ? key->busy : (double)NAN);
+    return fmin(by_arms, key->busy >= 0 ? key->busy : (double)NAN);
 }
 
 /* The set with the largest share in collectives of a shape stands for it: the
@@ -73,7 +73,7 @@ bool stp_bounds_are_confirmed(const struct stp_learning *learning)
 
     for (size_t i = 0; i < learning->n_sets; i++)
         if (learning->sets[i].n_arms > 0 && !learning->sets[i].has_plan &&
-            learning->sets[i].n_blocks < n_blocks)
+            learning->sets[i].blocks.n < n_blocks)
             return false;
     return true;
 }
@@ -259,7 +259,7 @@ static void learning_put(const struct stp_learning_key *key, const char *base,
     stp_put_learning_gain(&key->gain, "step", NULL, t);
     stp_put_learning_gain(has_arm ? &key->gain : &none, NULL,
                           "<gain of a window", t);
-    stp_table_number(t, "busy", NULL, key->busy > 0 ? key->busy : (double)NAN,
+    stp_table_number(t, "busy", NULL, key->busy >= 0 ? key->busy : (double)NAN,
                      5);
     stp_table_number(t, "bound", NULL, bound, 5);
     stp_table_word(t, "verdict", NULL, name);
@@ -297,7 +297,7 @@ void stp_print_learning(const struct stp_learning *learning,
     for (size_t i = 0; i < learning->n_sets; i++) {
         const struct stp_learning_set *set = &learning->sets[i];
         const struct stp_learning_gain gain =
-            stp_learning_gain_of(set->n_blocks, set->log_gain, set->log_ss);
+            stp_learning_gain_of(&set->blocks);
         char on[48] = "";
 
         if (!(gain.gain > 0))
@@ -310,7 +310,7 @@ void stp_print_learning(const struct stp_learning *learning,
                 on, gain.gain,
                 setting->base != NULL ? stp_base_name(setting->base)
                                       : "the job as it is",
-                gain.low, gain.high, set->n_blocks,
+                gain.low, gain.high, set->blocks.n,
                 set->is_dropped ? ", so the last of it was dropped" : "");
     }
     stp_print_learned_keys(learning, setting->base, fp);
@@ -376,7 +376,7 @@ void stp_json_learning(cJSON *root, const struct stp_learning *learning,
     for (size_t i = 0; i < learning->n_sets; i++) {
         const struct stp_learning_set *set = &learning->sets[i];
         const struct stp_learning_gain gain =
-            stp_learning_gain_of(set->n_blocks, set->log_gain, set->log_ss);
+            stp_learning_gain_of(&set->blocks);
         char comm[24];
 
         snprintf(comm, sizeof(comm), "%016" PRIx64, set->comm);
@@ -385,9 +385,9 @@ void stp_json_learning(cJSON *root, const struct stp_learning *learning,
         stp_table_count(&rows, "nNodes", NULL, set->n_nodes);
         stp_table_count(&rows, "nRanks", NULL, set->n_ranks);
         stp_table_count(&rows, "arms", NULL, set->n_arms);
-        stp_table_count(&rows, "blocks", NULL, set->n_blocks);
+        stp_table_count(&rows, "blocks", NULL, set->blocks.n);
         stp_table_number(&rows, "window_us", NULL,
-                         set->n_blocks > 0 ? set->window_us : NAN, 3);
+                         set->blocks.n > 0 ? set->window_us : NAN, 3);
         stp_table_flag(&rows, "dropped", NULL, set->is_dropped);
         stp_put_learning_gain(&gain, "step", NULL, &rows);
     }

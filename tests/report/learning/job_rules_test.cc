@@ -136,8 +136,11 @@ TEST(JobRules, PoolBlocksOfCommunicators)
     Rules r("", Wins(kRing, 1.1, 6) + Wins(kRing, 1.1, 6, "2") + Sets(1.1, 2) +
                     Sets(1.21, 2, "2"));
     const double off = std::log(1.1) / 2;
-    const stp_learning_gain gain =
-        stp_learning_gain_of(4, 3 * off, 4 * off * off);
+    stp_learning_blocks four{};
+    four.n = 4;
+    four.log_gain = 3 * off;
+    four.log_ss = 4 * off * off;
+    const stp_learning_gain gain = stp_learning_gain_of(&four);
 
     ASSERT_EQ(1u, r.rules.n_totals);
     EXPECT_EQ(4u, r.rules.totals[0].n_blocks);
