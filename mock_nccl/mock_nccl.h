@@ -91,9 +91,10 @@ mock_machine_get_info(const struct mock_machine *machine);
 bool mock_machine_has_timings(const struct mock_machine *machine);
 
 /* Copies at most 'max' of the sizes at which interleaved rounds of a collective
- * were recorded, in ascending order. Returns how many there are. */
+ * were recorded, launched one by one or in CUDA graphs, in ascending order.
+ * Returns how many there are. */
 size_t mock_machine_sizes(const struct mock_machine *machine, ncclFunc_t coll,
-                          size_t *sizes, size_t max);
+                          bool graph, size_t *sizes, size_t max);
 
 /* The number of interleaved rounds that all those sizes of all collectives
  * share; 0 if there are none. */
@@ -126,9 +127,9 @@ enum mock_way {
     MOCK_NUM_WAYS,
 };
 
-/* Whether times of the way were recorded for a collective. */
+/* Whether times of the way were recorded for a collective, so launched. */
 bool mock_machine_has_way(const struct mock_machine *machine, ncclFunc_t coll,
-                          enum mock_way way);
+                          enum mock_way way, bool graph);
 
 /* A collective as it ran. */
 struct mock_run {
@@ -137,6 +138,9 @@ struct mock_run {
     int algo;       /* NCCL_ALGO_*, or enum mock_way */
     int proto;
     int n_channels; /* a tuner's request; 0 for NCCL's own count */
+    bool graph;     /* in a CUDA graph; where none was recorded of the pair at
+                       such sizes, its time is that of one launched by itself,
+                       MOCK_TIME_MODELLED */
 };
 
 /* Whether sums have the bits that they have under NCCL's own choice. */
@@ -203,7 +207,8 @@ ncclResult_t mock_machine_overlap(const struct mock_machine *machine,
 /* The time of a collective that follows 'compute_us' (above 0) of compute in
  * its stream: mock_machine_time(), times the factor that MOCK_MODE_SEQUENTIAL
  * has in overlap.csv, interpolated like a slowdown.  Outside the recorded sizes
- * it is 1; an arm without records has the mean of the others, as modelled. */
+ * it is 1, in a graph as modelled; an arm without records has the mean of the
+ * others, as modelled. */
 ncclResult_t mock_machine_time_after(const struct mock_machine *machine,
                                      const struct mock_run *run,
                                      double compute_us, double round,
@@ -236,6 +241,9 @@ struct mock_overlap_setting {
 size_t mock_machine_overlap_settings(const struct mock_machine *machine,
                                      struct mock_overlap_setting *settings,
                                      size_t max);
+
+/* Whether collectives that follow compute were recorded in CUDA graphs, too. */
+bool mock_machine_captures(const struct mock_machine *machine);
 
 /* The interleaved rounds of each recorded setting; 0 if there are none. */
 unsigned mock_machine_overlap_rounds(const struct mock_machine *machine);

@@ -562,14 +562,14 @@ ncclResult_t mock_machine_resize(const struct mock_machine *machine,
 /* ---- which sizes a machine's recording knows well ---- */
 
 size_t mock_machine_sizes(const struct mock_machine *machine, ncclFunc_t coll,
-                          size_t *sizes, size_t max)
+                          bool graph, size_t *sizes, size_t max)
 {
     const struct mock_curve *all;
     size_t n = 0;
 
     if (machine->timings == NULL || (unsigned)coll >= NCCL_NUM_TUNED_FUNCS)
         return 0;
-    all = &machine->timings->sizes[coll];
+    all = &machine->timings->sizes[graph][coll];
     for (int i = 0; i < all->n_points; i++) {
         if (all->points[i].is_single_pass)
             continue;
@@ -585,12 +585,15 @@ unsigned mock_machine_rounds(const struct mock_machine *machine)
     const struct mock_recorded *timings = machine->timings;
     int least = 0;
 
-    for (int coll = 0; timings != NULL && coll < NCCL_NUM_TUNED_FUNCS; coll++)
-        for (int i = 0; i < timings->sizes[coll].n_points; i++) {
-            const struct mock_point *size = &timings->sizes[coll].points[i];
+    for (int c = 0; timings != NULL && c < 2 * NCCL_NUM_TUNED_FUNCS; c++) {
+        const struct mock_curve *all = &timings->sizes[c & 1][c >> 1];
+
+        for (int i = 0; i < all->n_points; i++) {
+            const struct mock_point *size = &all->points[i];
 
             if (!size->is_single_pass && (least == 0 || size->n_rounds < least))
                 least = size->n_rounds;
         }
+    }
     return (unsigned)least;
 }

@@ -81,6 +81,7 @@ struct overlap_query {
     int n_channels; /* 0: NCCL's own */
     double log_bytes;
     double log_ratio;
+    int graph; /* of the arms that are asked */
     int round;
     double iteration;
 };
@@ -168,7 +169,8 @@ static enum rating overlap_rate_arm(const struct mock_arm *arm,
                                     const struct overlap_query *w)
 {
     if ((arm->mode == MOCK_MODE_SEQUENTIAL) !=
-        (w->mode == MOCK_MODE_SEQUENTIAL))
+            (w->mode == MOCK_MODE_SEQUENTIAL) ||
+        arm->graph != w->graph)
         return FOREIGN;
     if (arm->coll != (int)w->run->coll || !overlap_covers(arm, w->run->n_bytes))
         return UNLIKE;
@@ -226,20 +228,27 @@ overlap_estimate_others(const struct mock_recorded *overlaps,
     return mean;
 }
 
+/* Whether any iterations that overlap were recorded, launched so. */
+static bool overlap_has(const struct mock_recorded *overlaps, int graph)
+{
+    for (int i = 0; overlaps != NULL && i < overlaps->n_arms; i++)
+        if (overlaps->arms[i].mode != MOCK_MODE_SEQUENTIAL &&
+            overlaps->arms[i].graph == graph)
+            return true;
+    return false;
+}
+
 static struct estimate overlap_estimate(const struct mock_machine *machine,
                                         const struct overlap_query *w)
 {
     /* Copies run beside kernels; the memory that they share is not modelled. */
     static const struct estimate free_engines = {0, 1, MOCK_TIME_MODELLED};
     const struct mock_recorded *overlaps = machine->overlaps;
-    const struct mock_arm *arm;
-    bool has_overlaps = false;
+    const bool has_overlaps = overlap_has(overlaps, w->graph);
+    const struct mock_arm *arm =
+        has_overlaps ? overlap_find_arm(overlaps, w) : NULL;
     struct estimate e;
 
-    for (int i = 0; overlaps != NULL && i < overlaps->n_arms && !has_overlaps;
-         i++)
-        has_overlaps = overlaps->arms[i].mode != MOCK_MODE_SEQUENTIAL;
-    arm = has_overlaps ? overlap_find_arm(overlaps, w) : NULL;
     if (arm == NULL && w->run->algo == MOCK_WAY_CE)
         return free_engines;
     if (!has_overlaps)
@@ -247,7 +256,7 @@ static struct estimate overlap_estimate(const struct mock_machine *machine,
     if (arm == NULL)
         return overlap_estimate_others(overlaps, w);
     e = overlap_estimate_arm(arm, w);
-    if (arm->mode != w->mode)
+    if (arm->mode != w->mode || w->graph != w->run->graph)
         e.source = MOCK_TIME_MODELLED;
     return e;
 }
@@ -281,6 +290,9 @@ overlap_make_query(const struct mock_machine *machine,
         .n_channels = run->n_channels < own ? run->n_channels : 0,
         .log_bytes = log((double)run->n_bytes),
         .log_ratio = log(ratio),
+        /* graphs slow down as other launches do, where none were recorded */
+        .graph = run->graph && (mode == MOCK_MODE_SEQUENTIAL ||
+                                overlap_has(machine->overlaps, true)),
         .round = (int)(round * mock_machine_overlap_rounds(machine)),
         .iteration = iteration,
     };
@@ -328,10 +340,15 @@ ncclResult_t mock_machine_time_after(const struct mock_machine *machine,
     MOCK_TRY(overlap_check(compute_us, round, iteration));
     for (int i = 0; overlaps != NULL && i < overlaps->n_arms; i++)
         has_sequential |= overlaps->arms[i].mode == MOCK_MODE_SEQUENTIAL &&
+                          overlaps->arms[i].graph == run->graph &&
                           overlaps->arms[i].coll == (int)run->coll &&
                           overlap_covers(&overlaps->arms[i], run->n_bytes);
-    if (!has_sequential)
-        return mock_machine_time(machine, run, round, iteration, time_ret);
+    if (!has_sequential) {
+        MOCK_TRY(mock_machine_time(machine, run, round, iteration, time_ret));
+        if (run->graph)
+            time_ret->source = MOCK_TIME_MODELLED;
+        return ncclSuccess;
+    }
     MOCK_TRY(mock_machine_mean_time(machine, run, &alone));
     w = overlap_make_query(machine, run, MOCK_MODE_SEQUENTIAL,
                            compute_us / alone.us, round, iteration);
@@ -345,6 +362,17 @@ ncclResult_t mock_machine_time_after(const struct mock_machine *machine,
                            : mock_worse_source(alone.source, e.source);
     time_ret->is_single_pass &= e.source != MOCK_TIME_RECORDED;
     return ncclSuccess;
+}
+
+bool mock_machine_captures(const struct mock_machine *machine)
+{
+    const struct mock_recorded *overlaps = machine->overlaps;
+
+    for (int i = 0; overlaps != NULL && i < overlaps->n_arms; i++)
+        if (overlaps->arms[i].mode == MOCK_MODE_SEQUENTIAL &&
+            overlaps->arms[i].graph)
+            return true;
+    return false;
 }
 
 unsigned mock_machine_overlap_rounds(const struct mock_machine *machine)
@@ -377,6 +405,7 @@ static ncclResult_t overlap_find_comm(const struct mock_machine *machine,
         .algo = r->algo,
         .proto = r->proto,
         .n_channels = r->n_channels,
+        .graph = r->graph,
     };
     struct mock_time time = {0};
     ncclResult_t rc = mock_machine_mean_time(machine, &run, &time);

@@ -44,10 +44,12 @@ struct mock_point *mock_recorded_add(struct mock_recorded *recorded,
     struct mock_arm *arm = recorded->arms + recorded->n_arms;
 
     if (recorded->n_arms == 0 || arm[-1].mode != r->mode ||
-        arm[-1].coll != r->coll || arm[-1].algo != r->algo ||
-        arm[-1].proto != r->proto || arm[-1].n_channels != r->n_channels) {
+        arm[-1].graph != r->graph || arm[-1].coll != r->coll ||
+        arm[-1].algo != r->algo || arm[-1].proto != r->proto ||
+        arm[-1].n_channels != r->n_channels) {
         *arm++ = (struct mock_arm){
             .mode = r->mode,
+            .graph = r->graph,
             .coll = r->coll,
             .algo = r->algo,
             .proto = r->proto,

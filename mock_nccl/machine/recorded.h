@@ -7,6 +7,8 @@
  * - for a pair and channel count, interleaved rows are used between the
  *   smallest and the largest of them, single passes only outside: machines
  *   drift;
+ * - rows of graphs are apart, and replace the others in a graph up to their
+ *   largest size;
  * - another channel count is stored as its ratio to NCCL's own count in the
  *   same run and round, which removes the drift between runs.
  *
@@ -39,6 +41,7 @@
 /* One row. The key is all members above 'is_auto'. */
 struct mock_record {
     enum mock_mode mode; /* overlap.csv: as the row says; else 0 */
+    int graph;           /* 1: captured into a CUDA graph */
     int coll;
     int algo; /* NCCL_ALGO_*, or enum mock_way with a protocol of 0 */
     int proto;
@@ -123,6 +126,7 @@ struct mock_point {
 
 struct mock_arm {
     enum mock_mode mode;
+    int graph;
     int coll;
     int algo;
     int proto;
@@ -141,14 +145,14 @@ struct mock_recorded {
     int n_others;
     int n_rows;
 
-    /* timings.csv: the arms of a pair, NCCL's own channels first, and each size
-     * of a collective with the largest number of rounds of its pairs,
-     * interleaved if any pair's are */
+    /* timings.csv, launched one by one and in graphs: the arms of a pair,
+     * NCCL's own channels first, and each size of a collective with the largest
+     * number of rounds of its pairs, interleaved if any pair's are */
     struct mock_pair {
         const struct mock_arm *arms;
         int n_arms;
-    } pairs[NCCL_NUM_TUNED_FUNCS][MOCK_NUM_WAYS][NCCL_NUM_PROTOCOLS];
-    struct mock_curve sizes[NCCL_NUM_TUNED_FUNCS];
+    } pairs[2][NCCL_NUM_TUNED_FUNCS][MOCK_NUM_WAYS][NCCL_NUM_PROTOCOLS];
+    struct mock_curve sizes[2][NCCL_NUM_TUNED_FUNCS];
 
     /* overlap.csv: sorted, without duplicates, and the rounds of each */
     struct mock_overlap_setting *settings;

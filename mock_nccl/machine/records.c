@@ -17,6 +17,7 @@ enum {
     SOURCE = 13,
     KERNEL,
     BITS,
+    GRAPH,
     LAYERS
 };
 enum { MODE = LAYERS + 5, COMPUTE_KIND, TYPE, RAN_ALGORITHM, RAN_PROTOCOL };
@@ -62,6 +63,7 @@ static const struct mock_field record_fields[] = {
     [KERNEL] = {"ran_kernel", .kind = MOCK_FIELD_TEXT, .at = AT(kernel),
      .max = sizeof(((struct mock_record *)0)->kernel), .optional = true},
     [BITS] = {"bits", .kind = MOCK_FIELD_WORD, .at = AT(bits), .words = &all_bits, .optional = true},
+    [GRAPH] = {"graph", MOCK_FIELD_INT, AT(graph), .min = 0, .max = 1, .optional = true},
     /* from here on in overlap.csv only, those after MODE by `steptune iterate` */
     [LAYERS] = {"layers", MOCK_FIELD_INT, AT(n_layers), .min = 1, .max = 1 << 16},
     {"compute_us", MOCK_FIELD_TIME, .at = AT(compute_us)},
@@ -77,7 +79,7 @@ static const struct mock_field record_fields[] = {
     {"op", .optional = true}, {"root", .optional = true}, {"wrong", .optional = true},
     {"in_place", .optional = true}, {"ratio", .optional = true},
     {"alone_us", .optional = true}, {"single_pass", .optional = true},
-    {"chunk", .optional = true}, {"graph", .optional = true},
+    {"chunk", .optional = true},
 };
 // clang-format on
 enum {
@@ -294,6 +296,7 @@ static int records_compare_key(const struct mock_record *a,
 {
     int d = (int)a->mode - (int)b->mode;
 
+    d = d != 0 ? d : a->graph - b->graph;
     d = d != 0 ? d : a->coll - b->coll;
     d = d != 0 ? d : a->algo - b->algo;
     d = d != 0 ? d : a->proto - b->proto;

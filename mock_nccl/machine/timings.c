@@ -240,20 +240,41 @@ static double timings_channel_ratio(const struct mock_pair *pair,
 
 /* ---- one time ---- */
 
-/* Whether times were recorded for the pair. */
+static const struct mock_pair *
+timings_get_pair(const struct mock_machine *machine, const struct mock_run *run,
+                 bool graph)
+{
+    return &machine->timings->pairs[graph][run->coll][run->algo][run->proto];
+}
+
+/* Whether times were recorded for the pair, of either launch. */
 static bool timings_has_pair(const struct mock_machine *machine,
                              const struct mock_run *run)
 {
     return machine->timings != NULL &&
-           machine->timings->pairs[run->coll][run->algo][run->proto].n_arms > 0;
+           (timings_get_pair(machine, run, false)->n_arms > 0 ||
+            timings_get_pair(machine, run, true)->n_arms > 0);
 }
 
 bool mock_machine_has_way(const struct mock_machine *machine, ncclFunc_t coll,
-                          enum mock_way way)
+                          enum mock_way way, bool graph)
 {
-    const struct mock_run run = {.coll = coll, .algo = (int)way};
+    return machine->timings != NULL &&
+           machine->timings->pairs[graph][coll][way][0].n_arms > 0;
+}
 
-    return timings_has_pair(machine, &run);
+/* Whether a graph's times are the better ones: above the last of them a launch
+ * takes no time that anybody sees. */
+static bool timings_use_graph(const struct mock_machine *machine,
+                              const struct mock_run *run, double log_bytes)
+{
+    const struct mock_pair *pair = timings_get_pair(machine, run, true);
+    const struct mock_curve *sizes;
+
+    if (pair->n_arms == 0 || timings_get_pair(machine, run, false)->n_arms == 0)
+        return pair->n_arms > 0;
+    sizes = &pair->arms->sizes;
+    return run->graph && log_bytes <= sizes->points[sizes->n_points - 1].at;
 }
 
 /* Reads whether bits are NCCL's own: nothing is interpolated. */
@@ -276,32 +297,41 @@ static struct mock_time
 timings_look_up(const struct mock_machine *machine, const struct mock_run *run,
                 double log_bytes, struct mock_span *span_ret, double *ratio_ret)
 {
-    const struct mock_pair *pair =
-        &machine->timings->pairs[run->coll][run->algo][run->proto];
+    const bool graph = timings_use_graph(machine, run, log_bytes);
+    const struct mock_pair *pair = timings_get_pair(machine, run, graph);
+    const struct mock_pair *launched = timings_get_pair(machine, run, false);
+    /* fewer channels cost as much in a graph */
+    const struct mock_pair *counts = pair->n_arms > 1 ? pair : launched;
     struct mock_span span = mock_curve_find(&pair->arms[0].sizes, log_bytes);
     int n_own = mock_default_channels(&machine->model, run->algo, run->proto,
                                       run->n_bytes);
+    const bool is_fewer = run->n_channels != 0 && run->n_channels < n_own;
+    const int count = run->n_channels == n_own ? 0 : run->n_channels;
     struct mock_time time = {
         .source = MOCK_TIME_RECORDED,
         .kernel = (span.weight < .5 ? span.lo : span.hi)->kernel,
-        .bits = timings_get_bits(
-            pair, run->n_channels == n_own ? 0 : run->n_channels, log_bytes),
+        .bits = timings_get_bits(pair, count, log_bytes),
     };
 
+    if (time.bits == MOCK_BITS_UNKNOWN)
+        time.bits = timings_get_bits(launched, count, log_bytes);
     timings_set_weight(&machine->model, run, &span);
     *span_ret = span;
     *ratio_ret = 1;
-    if (run->n_channels != 0 && run->n_channels < n_own) {
+    if (is_fewer) {
         time.source = MOCK_TIME_MODELLED; /* if no other count was recorded */
-        if (pair->n_arms > 1 && pair->arms[1].n_channels < n_own)
+        if (counts->n_arms > 1 && counts->arms[1].n_channels < n_own)
             *ratio_ret =
-                timings_channel_ratio(pair, run->n_channels, n_own, log_bytes,
+                timings_channel_ratio(counts, run->n_channels, n_own, log_bytes,
                                       &time.source, &time.is_single_pass);
         else
             *ratio_ret = 1 + timings_fewer_channels_us(&machine->model, run) /
                                  timings_get_mean(&span, 0);
     }
-    time.source = mock_worse_source(time.source, timings_get_source(&span));
+    time.source =
+        graph == run->graph && (!is_fewer || counts == pair)
+            ? mock_worse_source(time.source, timings_get_source(&span))
+            : MOCK_TIME_MODELLED;
     time.is_single_pass |= span.lo->is_single_pass || span.hi->is_single_pass;
     return time;
 }
@@ -342,7 +372,10 @@ ncclResult_t mock_machine_time(const struct mock_machine *machine,
     *time_ret = timings_look_up(machine, run, log_bytes, &span, &ratio);
     /* all pairs draw from the same number of rounds, between recorded sizes
      * that of the neighbour with more */
-    sizes = mock_curve_find(&machine->timings->sizes[run->coll], log_bytes);
+    sizes = mock_curve_find(
+        &machine->timings
+             ->sizes[timings_use_graph(machine, run, log_bytes)][run->coll],
+        log_bytes);
     if (sizes.weight > 1 || sizes.hi->n_rounds > sizes.lo->n_rounds)
         sizes.lo = sizes.hi;
     i = (int)(round * sizes.lo->n_rounds);
@@ -482,9 +515,11 @@ ncclResult_t mock_timings_build(const char *path,
     for (int i = 0, n; i < records->n; i += n) {
         const struct mock_record *first = &records->list[i];
         struct mock_pair *pair =
-            &timings->pairs[first->coll][first->algo][first->proto];
+            &timings
+                 ->pairs[first->graph][first->coll][first->algo][first->proto];
 
-        for (n = 1; i + n < records->n && first[n].coll == first->coll &&
+        for (n = 1; i + n < records->n && first[n].graph == first->graph &&
+                    first[n].coll == first->coll &&
                     first[n].algo == first->algo &&
                     first[n].proto == first->proto &&
                     first[n].n_channels == first->n_channels;)
@@ -493,16 +528,18 @@ ncclResult_t mock_timings_build(const char *path,
             pair->arms = &timings->arms[timings->n_arms];
         MOCK_TRY(timings_add_arm(path, records, first, n, timings));
     }
-    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
-        /* Lists the sizes of all pairs of a collective, and keeps each once. */
-        struct mock_curve *merged = &timings->sizes[c];
+    for (int c = 0; c < 2 * NCCL_NUM_TUNED_FUNCS; c++) {
+        /* Lists the sizes of all pairs of a collective, launched one by one or
+         * in graphs, and keeps each once. */
+        struct mock_curve *merged = &timings->sizes[c & 1][c >> 1];
         struct mock_point *list = &timings->others[timings->n_others];
         size_t n = 0;
 
         for (int i = 0; i < timings->n_arms; i++) {
             const struct mock_arm *arm = &timings->arms[i];
 
-            if (arm->coll != c || arm->n_channels != 0)
+            if (arm->graph != (c & 1) || arm->coll != c >> 1 ||
+                arm->n_channels != 0)
                 continue;
             memcpy(list + n, arm->sizes.points,
                    (size_t)arm->sizes.n_points * sizeof(*list));

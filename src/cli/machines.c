@@ -26,6 +26,7 @@ enum { MAX_SIZES = 4096 };
 
 struct machines_record {
     size_t n_sizes; /* of interleaved rounds */
+    size_t n_graph; /* likewise, in CUDA graphs */
     uint64_t first, last;
     size_t n_overlaps; /* settings overlapped with compute */
 };
@@ -36,7 +37,8 @@ static struct machines_record machines_look_up(const struct mock_machine *m,
     static size_t sizes[MAX_SIZES];
     static struct mock_overlap_setting settings[MAX_SIZES];
     struct machines_record r = {
-        .n_sizes = mock_machine_sizes(m, coll, sizes, MAX_SIZES)};
+        .n_graph = mock_machine_sizes(m, coll, true, NULL, 0),
+        .n_sizes = mock_machine_sizes(m, coll, false, sizes, MAX_SIZES)};
     const size_t n = mock_machine_overlap_settings(m, settings, MAX_SIZES);
 
     if (r.n_sizes > 0) {
@@ -92,6 +94,7 @@ static void machines_put_record(const char *coll,
     machines_put_count("recorded sizes", r->n_sizes, t);
     stp_table_word(t, NULL, "from", has_sizes ? STP_SIZE_TEXT(r->first) : NULL);
     stp_table_word(t, NULL, "to", has_sizes ? STP_SIZE_TEXT(r->last) : NULL);
+    machines_put_count("in graphs", r->n_graph, t);
     machines_put_count("rounds", has_sizes ? n_rounds : 0, t);
     machines_put_count("overlapped", r->n_overlaps, t);
 }

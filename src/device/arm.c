@@ -190,6 +190,15 @@ enum stp_status stp_arms_add_setups(struct stp_arms *arms, unsigned setups,
     return status;
 }
 
+enum stp_status stp_arms_add_staged(struct stp_arms *arms, unsigned setups,
+                                    struct stp_error *err)
+{
+    for (int i = 0; i < STP_N_SETUPS; i++)
+        if (stp_setups[i].memory != STP_MEMORY_STAGE)
+            setups &= ~(1u << i);
+    return stp_arms_add_setups(arms, setups, err);
+}
+
 /* Channels, or the CTAs that each of them is. */
 static bool arm_parse_channels(const char *s, size_t len, int *n_channels_ret)
 {

@@ -108,6 +108,10 @@ void stp_arms_add_nccl(struct stp_arms *arms, const char *tuner);
 enum stp_status stp_arms_add_setups(struct stp_arms *arms, unsigned setups,
                                     struct stp_error *err);
 
+/* Adds those of them that are of staged buffers. */
+enum stp_status stp_arms_add_staged(struct stp_arms *arms, unsigned setups,
+                                    struct stp_error *err);
+
 /* Adds the arm of a setup, unless it is there. */
 enum stp_status stp_arms_add_setup(struct stp_arms *arms,
                                    const struct stp_setup *setup,

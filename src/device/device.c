@@ -512,7 +512,10 @@ void stp_device_use_graphs(const struct stp_device *device, bool uses)
 {
     struct stp_ranks *d = device->ranks;
 
-    d->graph = uses && d->info.captures;
+    if (d->local[0].engine.ops->use_graphs != NULL)
+        RANK_DO(&d->local[0], use_graphs, uses);
+    else
+        d->graph = uses && d->info.captures;
 }
 
 /* ---- noting ---- */
@@ -634,7 +637,6 @@ enum stp_status stp_device_open(const struct stp_device_options *options,
     }
     d->world = options->world;
     d->max_bytes = options->max_bytes;
-    d->graph = options->graph;
     d->time_limit_s = options->time_limit_s;
     d->n_local = n;
     d->n_per_thread = engines->n_per_thread;
@@ -647,8 +649,10 @@ enum stp_status stp_device_open(const struct stp_device_options *options,
     // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
     RANK_DO(&d->local[0], info, &d->info);
     /* Graphs of ranks that share a GPU may wait for each other for ever. */
-    d->info.captures =
+    d->info.captures |=
         d->local[0].engine.ops->begin_capture != NULL && d->info.n_gpus == 0;
+    if (d->local[0].engine.ops->use_graphs == NULL)
+        d->graph = options->graph;
     status = ranks_reserve(d, err);
     if (engines->n_threads > 0)
         STP_THEN(status,

@@ -203,6 +203,11 @@ struct stp_engine_ops {
      * stp_device_run.kernel; NULL: nobody knows. */
     void (*captured)(const void *self, char kernel[STP_KERNEL_NAME]);
 
+    /* In virtual time: work noted from now on takes what it takes in graphs, or
+     * no longer, and is launched as ever.  NULL: begin_capture() is there, or
+     * there are no graphs. */
+    void (*use_graphs)(void *self, bool uses);
+
     /* As stp_device_reload_plugin(), on the first rank of the process; NULL:
      * there are no plugins. */
     enum stp_status (*reload_plugin)(void *self, struct stp_error *err);

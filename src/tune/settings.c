@@ -237,7 +237,10 @@ enum stp_status stp_setting_run(const struct stp_device *device,
                                               .n_bytes = 1,
                                               .ratios = {setting->ratio},
                                               .n_ratios = 1};
-    const bool captures = terms->captures && info->captures;
+    /* recordings have graphs of sequential iterations alone */
+    const bool captures =
+        terms->captures && info->captures &&
+        (info->is_live || setting->mode == STP_MODE_SEQUENTIAL);
     struct stp_workload_plan plan = {.plan = {.type = terms->type,
                                               .rounds = terms->rounds,
                                               .warmup = WARMUP}};

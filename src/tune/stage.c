@@ -29,13 +29,10 @@ static enum stp_status stage_measure(const struct stp_tune_job *job,
     struct stp_arms arms = stp_trial_arms;
     struct stp_device_facts known;
     struct stp_measure_plan grid;
-    enum stp_status status = STP_OK;
+    enum stp_status status;
 
     stp_get_device_facts(device, &known);
-    for (int i = 0; i < STP_N_SETUPS && status == STP_OK; i++)
-        if (stp_setups[i].memory == STP_MEMORY_STAGE)
-            status =
-                stp_arms_add_setups(&arms, known.info.setups & 1u << i, err);
+    status = stp_arms_add_staged(&arms, known.info.setups, err);
     if (measure.n_colls == 0) {
         measure.n_colls = STP_N_TRAINED_COLLS;
         memcpy(measure.colls, stp_trained_colls, sizeof(stp_trained_colls));
@@ -109,7 +106,7 @@ enum stp_status stp_tune_stage(const struct stp_tune_job *job,
     int64_t clock = stp_now_ms();
     enum stp_status status = STP_OK;
 
-    if (!result->info.is_live || !result->info.captures ||
+    if (!result->info.captures ||
         (result->info.setups >> STP_MEMORY_STAGE & 1) == 0)
         return STP_OK;
     for (size_t i = 0; i < n_passes && status == STP_OK; i++) {

@@ -36,7 +36,7 @@ std::string LoadWith(const std::string &name, std::string_view bytes)
     if (mock_machine_load(folder.c_str(), &machine) != ncclSuccess)
         return FaultOfMock();
     size_t sizes[16];
-    mock_machine_sizes(machine, ncclFuncAllReduce, sizes, 16);
+    mock_machine_sizes(machine, ncclFuncAllReduce, false, sizes, 16);
     mock_machine *resized = nullptr;
     if (mock_machine_resize(machine, 4, &resized) == ncclSuccess)
         mock_machine_free(resized);

@@ -113,25 +113,27 @@ static const int ways[STP_N_SETUPS] = {
     MOCK_WAY_STAGE_32,
 };
 
-static unsigned mock_setups(const struct mock_machine *machine)
+static unsigned mock_setups(const struct mock_machine *machine, bool graph)
 {
     unsigned setups = 0;
 
     for (int i = 0; i < STP_N_SETUPS; i++)
         for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
-            if (ways[i] == 0 || mock_machine_has_way(machine, (ncclFunc_t)c,
-                                                     (enum mock_way)ways[i]))
+            if (ways[i] == 0 ||
+                mock_machine_has_way(machine, (ncclFunc_t)c,
+                                     (enum mock_way)ways[i], graph))
                 setups |= 1u << i;
     return setups;
 }
 
 /* How collectives of the arm run: enum mock_way, or 0 for as NCCL chooses.
  * STP_ERR_RANGE if nothing was recorded of it. */
-static enum stp_status mock_find_way(const struct mock_machine *machine,
+static enum stp_status mock_find_way(const struct engine *e,
                                      const struct stp_arm *arm, int *way_ret,
                                      struct stp_error *err)
 {
-    const unsigned has = mock_setups(machine);
+    const unsigned has =
+        mock_setups(e->machine, false) | mock_setups(e->machine, true);
 
     for (int i = 0; i < STP_N_SETUPS && arm->chunk_bytes == 0; i++)
         if (stp_setup_equal(&arm->setup, &stp_setups[i]) &&
@@ -142,7 +144,7 @@ static enum stp_status mock_find_way(const struct mock_machine *machine,
     return stp_fail(err, STP_ERR_RANGE,
                     "arm %s: machine '%s' has no recorded times of it, and "
                     "none are modelled",
-                    STP_ARM_TEXT(arm), mock_machine_get_info(machine)->name);
+                    STP_ARM_TEXT(arm), e->info.machine);
 }
 
 static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
@@ -153,7 +155,7 @@ static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
     if (arm->kind == STP_ARM_PLUGIN && e->plugin.nccl == NULL)
         return stp_fail(err, STP_ERR_RANGE,
                         "no tuner plugin: the machine was opened without one");
-    STP_TRY(mock_find_way(e->machine, arm, &e->program.way, err));
+    STP_TRY(mock_find_way(e, arm, &e->program.way, err));
     stp_mock_begin_arm(&e->time, arm);
     e->use_plugin = arm->kind == STP_ARM_PLUGIN;
     stp_arm_tuner_set(arm);
@@ -421,8 +423,10 @@ static void mock_rank_line(const void *self, unsigned rank, char *line,
 static size_t mock_sizes(const void *self, int coll, uint64_t *sizes,
                          size_t max)
 {
-    return mock_machine_sizes(((const struct engine *)self)->machine,
-                              (ncclFunc_t)coll, sizes, max);
+    const struct engine *e = self;
+
+    return mock_machine_sizes(e->machine, (ncclFunc_t)coll, e->program.graph,
+                              sizes, max);
 }
 
 static size_t mock_overlaps(const void *self, int coll,
@@ -491,7 +495,7 @@ static enum stp_status mock_probe(void *self, const struct stp_collective *c,
                                   struct stp_error *err)
 {
     struct engine *e = self;
-    const struct mock_call call = stp_mock_call(c);
+    const struct mock_call call = stp_mock_call(&e->program, c);
     const struct stp_mock_world *world =
         &mock_library_in_use(e)
              ->worlds[stp_splits_find(&e->splits, &c->groups)];
@@ -501,13 +505,14 @@ static enum stp_status mock_probe(void *self, const struct stp_collective *c,
 
     if (e->program.way != 0 &&
         !mock_machine_has_way(world->machine, call.coll,
-                              (enum mock_way)e->program.way)) {
+                              (enum mock_way)e->program.way,
+                              e->program.graph)) {
         *run_ret = (struct stp_device_run){.is_unknown = true};
         return STP_OK;
     }
     if (mock_comm_collective(world->comm, &call, &out) != ncclSuccess)
         return mock_fail(err);
-    run = stp_mock_call_run(&call, &out, e->program.way);
+    run = stp_mock_call_run(&e->program, &call, &out);
     if (mock_machine_time(world->machine, &run, e->time.round, 0.5, &time) !=
         ncclSuccess)
         return mock_fail(err);
@@ -537,6 +542,11 @@ static enum stp_status mock_group(void *self, bool begin, struct stp_error *err)
                                                  : STP_WORK_GROUP_END};
 
     return mock_note(self, &noted, err);
+}
+
+static void mock_use_graphs(void *self, bool uses)
+{
+    ((struct engine *)self)->program.graph = uses;
 }
 
 static enum stp_source mock_source(const void *self, bool *single_pass_ret)
@@ -594,6 +604,7 @@ static const struct stp_engine_ops mock_ops = {
     .room = mock_room,
     .probe = mock_probe,
     .group = mock_group,
+    .use_graphs = mock_use_graphs,
     .source = mock_source,
     .reload_plugin = mock_reload_plugin,
     .close = mock_close,
@@ -654,6 +665,16 @@ static enum stp_status mock_write_graphs(const char *machine_path,
     return status;
 }
 
+/* Whether collectives were recorded in CUDA graphs. */
+static bool mock_has_graphs(const struct mock_machine *machine)
+{
+    bool has = false;
+
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
+        has |= mock_machine_sizes(machine, (ncclFunc_t)c, true, NULL, 0) > 0;
+    return has;
+}
+
 static void mock_fill_info(struct engine *e, bool measures)
 {
     static const char *const times[2][2] = {
@@ -677,7 +698,9 @@ static void mock_fill_info(struct engine *e, bool measures)
         .max_rounds = n_recorded > 0 ? n_recorded : 1, /* 2nd: the same */
         .compute_capability = m->compute_capability,
         .has_arms = measures,
-        .setups = mock_setups(e->machine),
+        .setups = mock_setups(e->machine, e->program.graph),
+        .captures =
+            mock_has_graphs(e->machine) && mock_machine_captures(e->machine),
         .models_overlap =
             mock_machine_overlap_settings(e->machine, NULL, 0) == 0,
         .has_tf32 = stp_mock_has_tf32(e->machine)};
@@ -724,9 +747,14 @@ enum stp_status stp_mock_open(const char *machine_path, unsigned n_ranks,
             status = mock_fail(err);
         }
     }
+    if (status == STP_OK && options->graph && !mock_has_graphs(e->machine))
+        status = stp_fail(err, STP_ERR_RANGE,
+                          "machine '%s' has no recorded times of CUDA graphs, "
+                          "and none are modelled",
+                          mock_machine_get_info(e->machine)->name);
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && status == STP_OK; c++)
-        if (mock_machine_sizes(e->machine, (ncclFunc_t)c, NULL, 0) >
-                MAX_SIZES ||
+        if (mock_machine_sizes(e->machine, (ncclFunc_t)c, options->graph, NULL,
+                               0) > MAX_SIZES ||
             mock_machine_overlap_settings(e->machine, NULL, 0) > MAX_SETTINGS)
             status = stp_fail(err, STP_ERR_LIMIT,
                               "%s: more than %d sizes of a collective in "
@@ -748,6 +776,7 @@ enum stp_status stp_mock_open(const char *machine_path, unsigned n_ranks,
         mock_close(e);
         return status;
     }
+    e->program.graph = options->graph;
     mock_fill_info(e, options->measures);
     e->memory = stp_mock_memory(e->machine);
     if (e->memory == 0)

@@ -40,23 +40,30 @@ static bool program_computes(const struct stp_work *work)
     return work->kind >= STP_WORK_PRODUCT;
 }
 
-struct mock_call stp_mock_call(const struct stp_collective *c)
+struct mock_call stp_mock_call(const struct stp_mock_program *p,
+                               const struct stp_collective *c)
 {
     struct mock_call call = {.coll = (ncclFunc_t)c->coll,
                              .n_bytes = c->n_bytes,
+                             /* NCCL registers what is captured */
+                             .reg_buff = p->graph ? 2 : 0,
                              .root = (int)c->root};
 
     stp_set_operation(&call, c->type, c->op);
     return call;
 }
 
-struct mock_run stp_mock_call_run(const struct mock_call *call,
-                                  const struct mock_outcome *outcome, int way)
+struct mock_run stp_mock_call_run(const struct stp_mock_program *p,
+                                  const struct mock_call *call,
+                                  const struct mock_outcome *outcome)
 {
-    if (way == 0)
-        return mock_outcome_run(call, outcome);
-    return (struct mock_run){
-        .coll = call->coll, .n_bytes = call->n_bytes, .algo = way};
+    struct mock_run run = mock_outcome_run(call, outcome);
+
+    if (p->way != 0)
+        run = (struct mock_run){
+            .coll = call->coll, .n_bytes = call->n_bytes, .algo = p->way};
+    run.graph = p->graph;
+    return run;
 }
 
 /* ---- rounds ---- */
@@ -203,8 +210,7 @@ static enum stp_status program_price(const struct running *r, size_t at,
     *us = 0;
     part->run.n_bytes = 0;
     for (size_t i = 0; i < n; i++) {
-        struct mock_run run =
-            stp_mock_call_run(&calls[i], &outcomes[i], r->p->way);
+        struct mock_run run = stp_mock_call_run(r->p, &calls[i], &outcomes[i]);
         bool counted = false;
         double part_us = 0;
 
@@ -235,7 +241,7 @@ static enum stp_status program_run_group(const struct running *r, size_t at,
     if (calls == NULL || outcomes == NULL)
         status = stp_nomem(r->err);
     for (size_t i = 0; i < n && status == STP_OK; i++)
-        calls[i] = stp_mock_call(&notes[i].collective);
+        calls[i] = stp_mock_call(r->p, &notes[i].collective);
     if (status == STP_OK && mock_comm_group(program_world(r, at)->comm, calls,
                                             n, outcomes) != ncclSuccess)
         status = program_fail(r->err);
@@ -261,7 +267,7 @@ static enum stp_status program_price_collectives(const struct running *r,
     struct mock_outcome outcome;
 
     if (notes[first].kind == STP_WORK_COLLECTIVE) {
-        call = stp_mock_call(&notes[first].collective);
+        call = stp_mock_call(r->p, &notes[first].collective);
         return mock_comm_collective(program_world(r, first)->comm, &call,
                                     &outcome) == ncclSuccess
                    ? program_price(r, first, 1, &call, &outcome)

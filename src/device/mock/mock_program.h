@@ -40,6 +40,7 @@ struct stp_mock_program {
     size_t n_events; /* room for them */
     int way; /* of collectives: enum mock_way; 0: what NCCL chooses, as it does
                 for those of plain buffers */
+    bool graph; /* collectives take what they take in CUDA graphs */
     struct stp_mock_world *worlds; /* by split: all ranks, then the groups */
     enum stp_source source; /* of the last run: the worst of its times, and
                                VIRTUAL where collectives are not all of it */
@@ -88,8 +89,10 @@ enum stp_status stp_mock_run(struct stp_mock_program *p,
 void stp_mock_program_free(struct stp_mock_program *p);
 
 /* The collective as mock NCCL is called with it. */
-struct mock_call stp_mock_call(const struct stp_collective *c);
+struct mock_call stp_mock_call(const struct stp_mock_program *p,
+                               const struct stp_collective *c);
 
-/* How it runs: as NCCL chose, or 'way', unless that is 0. */
-struct mock_run stp_mock_call_run(const struct mock_call *call,
-                                  const struct mock_outcome *outcome, int way);
+/* How it runs: as NCCL chose, or in the program's way. */
+struct mock_run stp_mock_call_run(const struct stp_mock_program *p,
+                                  const struct mock_call *call,
+                                  const struct mock_outcome *outcome);

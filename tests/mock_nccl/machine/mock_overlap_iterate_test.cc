@@ -240,6 +240,44 @@ TEST_F(Modes, ASequentialIterationIsTheCollectiveAfterCompute)
     EXPECT_NEAR(1.43, Beside(machine, Simple(4 * kMiB), 5).slowdown, 1e-9);
 }
 
+// The last column of a row.
+std::string InGraph(std::string text)
+{
+    text.back() = ',';
+    return text + "1\n";
+}
+
+TEST_F(Modes, AnIterationInAGraphHasTimesOfItsOwn)
+{
+    const std::string eager =
+        ModeText("sequential", "allreduce", kSimple, 2 * (5 + 12)) +
+        ModeText("overlap", "allreduce", kSimple, 26);
+    std::string both = kIterateHeader;
+    mock_run graph = Simple(4 * kMiB);
+
+    graph.graph = true;
+    Machine machine = LoadText(eager);
+    EXPECT_FALSE(mock_machine_captures(machine.get()));
+    EXPECT_NEAR(10, After(machine, graph).us, 1e-9);
+    EXPECT_EQ(MOCK_TIME_MODELLED, After(machine, graph).source);
+    both.replace(both.rfind('\n'), 1, ",graph\n");
+    for (char c : eager)
+        both += c == '\n' ? std::string(",0\n") : std::string(1, c);
+    folder_.Write("overlap.csv",
+                  both + InGraph(ModeText("sequential", "allreduce", kSimple,
+                                          2 * (5 + 7))));
+    machine = LoadFolder(folder_.Path());
+    EXPECT_TRUE(mock_machine_captures(machine.get()));
+    EXPECT_NEAR(12, After(machine, Simple(4 * kMiB)).us, 1e-9);
+    EXPECT_NEAR(7, After(machine, graph).us, 1e-9);
+    // none overlaps in a graph: as launched one by one
+    EXPECT_NEAR(1.2, Beside(machine, graph, 5).slowdown, 1e-9);
+    EXPECT_EQ(MOCK_TIME_MODELLED, Beside(machine, graph, 5).source);
+    EXPECT_EQ(MOCK_TIME_RECORDED, Beside(machine, Simple(4 * kMiB), 5).source);
+    mock_overlap_setting s[3] = {};
+    EXPECT_EQ(2u, mock_machine_overlap_settings(machine.get(), s, 3));
+}
+
 TEST_F(Modes, SettingsNameTheirs)
 {
     Machine machine =

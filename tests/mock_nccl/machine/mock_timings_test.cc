@@ -285,18 +285,18 @@ TEST(Timings, ListTheInterleavedSizes)
                            "allgather,512,ring,ll,0,4,w,2,10,10,10,10,10\n");
     size_t sizes[4] = {0, 0};
 
-    EXPECT_EQ(4u,
-              mock_machine_sizes(machine.get(), ncclFuncAllReduce, sizes, 4));
+    EXPECT_EQ(4u, mock_machine_sizes(machine.get(), ncclFuncAllReduce, false,
+                                     sizes, 4));
     EXPECT_THAT(sizes, testing::ElementsAre(1024, 2048, 4096, 8192));
-    EXPECT_EQ(1u,
-              mock_machine_sizes(machine.get(), ncclFuncAllGather, sizes, 0));
+    EXPECT_EQ(1u, mock_machine_sizes(machine.get(), ncclFuncAllGather, false,
+                                     sizes, 0));
     EXPECT_EQ(1024u, sizes[0]) << "no room, so nothing is written";
-    EXPECT_EQ(0u,
-              mock_machine_sizes(machine.get(), ncclFuncBroadcast, sizes, 2));
+    EXPECT_EQ(0u, mock_machine_sizes(machine.get(), ncclFuncBroadcast, false,
+                                     sizes, 2));
     for (int coll : {-1, int{NCCL_NUM_TUNED_FUNCS}})
-        EXPECT_EQ(0u,
-                  mock_machine_sizes(machine.get(),
-                                     static_cast<ncclFunc_t>(coll), sizes, 2));
+        EXPECT_EQ(0u, mock_machine_sizes(machine.get(),
+                                         static_cast<ncclFunc_t>(coll), false,
+                                         sizes, 2));
     EXPECT_EQ(2u, mock_machine_rounds(machine.get()));
 }
 
@@ -445,12 +445,91 @@ TEST(Timings, OfRegisteredBuffersAreThoseThatWereRecorded)
                   std::string(mock_machine_get_info(machine.get())->name) +
                   ", and none is modelled",
               mock_last_error());
-    EXPECT_TRUE(
-        mock_machine_has_way(machine.get(), ncclFuncAllReduce, MOCK_WAY_SYM));
-    EXPECT_FALSE(
-        mock_machine_has_way(machine.get(), ncclFuncAllGather, MOCK_WAY_SYM));
-    EXPECT_FALSE(
-        mock_machine_has_way(machine.get(), ncclFuncAllReduce, MOCK_WAY_CE));
+    EXPECT_TRUE(mock_machine_has_way(machine.get(), ncclFuncAllReduce,
+                                     MOCK_WAY_SYM, false));
+    EXPECT_FALSE(mock_machine_has_way(machine.get(), ncclFuncAllGather,
+                                      MOCK_WAY_SYM, false));
+    EXPECT_FALSE(mock_machine_has_way(machine.get(), ncclFuncAllReduce,
+                                      MOCK_WAY_CE, false));
+}
+
+mock_run InGraph(mock_run run)
+{
+    run.graph = true;
+    return run;
+}
+
+TEST(GraphTimes, AreThoseOfRowsThatSaySoAndElseAModel)
+{
+    Folder folder;
+    std::string text(kTimingsHeader, strlen(kTimingsHeader) - 1);
+
+    text += ",bits,graph\n";
+    for (const char *row :
+         {"1024,ring,ll,0,4,w,1,9,10,10,10,10,same,0",
+          "1024,ring,ll,0,4,w,2,9,12,12,12,12,same,0",
+          "1024,ring,ll,0,4,w,1,9,4,4,4,4,-,1",
+          "1024,ring,ll,0,4,w,2,9,6,6,6,6,-,1",
+          "4096,ring,ll,0,4,w,1,9,7,7,7,7,-,1",
+          "4096,ring,ll,0,4,w,2,9,9,9,9,9,-,1",
+          "16777216,ring,ll,0,4,w,1,9,90,90,90,90,same,0",
+          "16777216,ring,ll,0,4,w,2,9,90,90,90,90,same,0",
+          "16777216,ring,simple,0,4,w,1,9,80,80,80,80,same,0",
+          "16777216,ring,simple,8,4,w,1,9,160,160,160,160,other,0",
+          "16777216,ring,simple,0,4,w,1,9,60,60,60,60,-,1",
+          "1024,ring,ll128,0,4,w,1,9,5,5,5,5,same,1",
+          "1024,reg,reg,0,4,w,1,9,8,8,8,8,same,0",
+          "1024,stage,stage,0,4,w,1,9,3,3,3,3,same,1"})
+        text += std::string("allreduce,") + row + "\n";
+    folder.Write("timings.csv", text);
+    Machine machine = LoadFolder(folder.Path());
+    const mock_run ll128 = RingOf(1024, NCCL_PROTO_LL128);
+    const mock_run reg{ncclFuncAllReduce, 1024, MOCK_WAY_REG, 0, 0};
+    const mock_run stage{ncclFuncAllReduce, 1024, MOCK_WAY_STAGE, 0, 0};
+    const struct {
+        mock_run run;
+        double us;
+        mock_time_source source;
+        mock_bits bits;
+    } cases[] = {
+        {Ll(1024), 11, MOCK_TIME_RECORDED, MOCK_BITS_SAME},
+        // bits are the same however it is launched
+        {InGraph(Ll(1024)), 5, MOCK_TIME_RECORDED, MOCK_BITS_SAME},
+        {InGraph(Ll(512)), 5, MOCK_TIME_MODELLED, MOCK_BITS_UNKNOWN},
+        {InGraph(Ll(2048)), 6, MOCK_TIME_INTERPOLATED, MOCK_BITS_UNKNOWN},
+        {InGraph(Ll(4096)), 8, MOCK_TIME_RECORDED, MOCK_BITS_UNKNOWN},
+        // above them as launched one by one, where nobody sees the launch
+        {InGraph(Ll(16 * M)), 90, MOCK_TIME_MODELLED, MOCK_BITS_SAME},
+        {InGraph(Simple(16 * M)), 60, MOCK_TIME_RECORDED, MOCK_BITS_SAME},
+        {Simple(16 * M, 8), 160, MOCK_TIME_RECORDED, MOCK_BITS_OTHER},
+        {InGraph(Simple(16 * M, 8)), 120, MOCK_TIME_MODELLED, MOCK_BITS_OTHER},
+        // of one launch alone
+        {InGraph(ll128), 5, MOCK_TIME_RECORDED, MOCK_BITS_SAME},
+        {ll128, 5, MOCK_TIME_MODELLED, MOCK_BITS_SAME},
+        {InGraph(reg), 8, MOCK_TIME_MODELLED, MOCK_BITS_SAME},
+        {InGraph(stage), 3, MOCK_TIME_RECORDED, MOCK_BITS_SAME},
+    };
+    size_t sizes[4] = {0, 0, 0, 0};
+
+    for (const auto &c : cases) {
+        const mock_time time = Mean(machine, c.run);
+        EXPECT_NEAR(c.us, time.us, 1e-9)
+            << c.run.n_bytes << " " << c.run.proto << " " << c.run.graph;
+        EXPECT_EQ(c.source, time.source) << c.run.n_bytes << c.run.proto;
+        EXPECT_EQ(c.bits, time.bits) << c.run.n_bytes << c.run.proto;
+    }
+    EXPECT_NEAR(4, At(machine, InGraph(Ll(1024)), 0).us, 1e-9);
+    EXPECT_NEAR(6, At(machine, InGraph(Ll(1024)), .5).us, 1e-9);
+    for (bool graph : {false, true}) {
+        EXPECT_NE(graph, mock_machine_has_way(machine.get(), ncclFuncAllReduce,
+                                              MOCK_WAY_REG, graph));
+        EXPECT_EQ(graph, mock_machine_has_way(machine.get(), ncclFuncAllReduce,
+                                              MOCK_WAY_STAGE, graph));
+    }
+    EXPECT_EQ(2u, mock_machine_sizes(machine.get(), ncclFuncAllReduce, true,
+                                     sizes, 4));
+    EXPECT_THAT(sizes, testing::ElementsAre(1024, 4096, 0, 0));
+    EXPECT_FALSE(mock_machine_captures(machine.get())) << "of no iterations";
 }
 
 TEST(NoTimings, HaveNoSizesAndNoRounds)
@@ -458,8 +537,8 @@ TEST(NoTimings, HaveNoSizesAndNoRounds)
     Machine machine = LoadMachine("h100x8");
     size_t size;
 
-    EXPECT_EQ(0u,
-              mock_machine_sizes(machine.get(), ncclFuncAllReduce, &size, 1));
+    EXPECT_EQ(0u, mock_machine_sizes(machine.get(), ncclFuncAllReduce, false,
+                                     &size, 1));
     EXPECT_EQ(0u, mock_machine_rounds(machine.get()));
 }
 

@@ -45,6 +45,7 @@ ncclResult_t mock_job_time(struct mock_job *job, size_t i)
 
     run->call = &job->shapes[pass->shape].calls[i].call;
     run->run = mock_outcome_run(run->call, &pass->outcomes[i]);
+    run->run.graph = o->captured;
     rc = mock_machine_time(
         job->machine, &run->run,
         mock_job_random(job, MOCK_JOB_ROUND, pass->number / ROUND_STEPS, 0),
