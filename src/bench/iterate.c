@@ -424,6 +424,14 @@ static void iterate_measure_setting(struct loop *l)
         l->lanes[i] =
             (struct lane){.arm = &plan->arms->arm[i % plan->arms->n],
                           .graph = plan->graph > 0 || i >= plan->arms->n};
+    /* nobody asks for buffers that an application registers where both are */
+    for (size_t i = plan->arms->n; i < l->n_lanes; i++) {
+        const struct stp_arm *arm = l->lanes[i].arm;
+
+        l->lanes[i].ruled_out = arm->kind == STP_ARM_SETUP &&
+                                arm->setup.memory != STP_MEMORY_PLAIN &&
+                                arm->setup.memory != STP_MEMORY_STAGE;
+    }
     STP_DEVICE_DO(l, begin_round, 0, plan->rounds, l->err);
     STP_DEVICE_DO(l, select_arm, &plan->arms->arm[0], l->err);
     iterate_choose_compute(l);

@@ -16,12 +16,13 @@
 #include "report/take.h"
 #include "tune/settings.h"
 
-/* ---- defaults: on 2 GPUs 160 seconds of recording ---- */
+/* ---- defaults: on 2 GPUs 220 seconds of recording ---- */
 
 enum { MiB = 1 << 20, N_TYPES = 3 };
 
 static const uint64_t max_size = (uint64_t)1 << 30;
 static const uint64_t first_between = MiB, last_between = 32 * MiB;
+static const uint64_t last_graph_size = 64 * MiB; /* no launch is seen above */
 static const uint64_t first_sweep_size = 16;
 static const uint64_t last_sweep_size = 256 * MiB;
 
@@ -70,6 +71,9 @@ static void record_check_options(void *options, struct argp_state *state)
     const char *s = names[0];
 
     o->name = names[0];
+    if (o->run.graph > 0)
+        stp_usage_error(state, "-G has no effect: times in CUDA graphs are "
+                               "recorded beside the others");
     if (o->arguments.n > 1)
         stp_usage_error(state, "'%s' and '%s', expected one name", names[0],
                         names[1]);
@@ -114,6 +118,8 @@ struct record {
     size_t n_parts;
     struct stp_arms window_arms; /* with those of registered buffers */
     struct stp_measure_plan window;
+    struct stp_arms graph_arms; /* as tune asks for them: no registered ones */
+    struct stp_measure_plan graph; /* in CUDA graphs */
     struct stp_measure_plan sweep;
     size_t n_done; /* steps of a progress bar */
     size_t n_total;
@@ -179,6 +185,39 @@ static enum stp_status record_add_between(struct record *r, int coll,
     return status;
 }
 
+/* Plans rounds in CUDA graphs, where the device has them; counts steps. */
+static enum stp_status record_plan_graphs(struct record *r)
+{
+    const struct stp_device_info *info = &r->machine.info;
+    struct stp_device_facts known;
+    enum stp_status status;
+
+    stp_device_use_graphs(&r->device, true);
+    stp_get_device_facts(&r->device, &known);
+    stp_device_use_graphs(&r->device, false);
+    r->graph_arms = r->o->window_arms;
+    status = stp_arms_add_staged(&r->graph_arms, info->setups, &r->err);
+    STP_THEN(status, stp_plan_measurements(&known, &r->o->measure,
+                                           &r->graph_arms, &r->graph, &r->err));
+    for (size_t c = 0; c < r->graph.plan.n_colls; c++) {
+        struct stp_sizes *sizes = &r->graph.sizes[c];
+
+        if (info->is_live || stp_measure_has_sizes(&r->o->measure))
+            *sizes = r->window.sizes[c];
+        if (info->is_live ? !info->captures
+                          : known.sizes[r->graph.colls[c]].n == 0)
+            sizes->n = 0;
+        while (sizes->n > 0 && sizes->size[sizes->n - 1] > last_graph_size)
+            sizes->n--;
+        r->n_total += sizes->n * r->graph.plan.rounds;
+    }
+    r->graph.plan.graph = 1;
+    r->graph.plan.warmup = 0; /* what is captured runs once before */
+    r->graph.plan.spread = true;
+    r->graph.plan.terms.is_exact = true;
+    return status;
+}
+
 /* Plans the window of rounds and the sweep of all channels; counts steps. */
 static enum stp_status record_plan_times(struct record *r)
 {
@@ -215,7 +254,7 @@ static enum stp_status record_plan_times(struct record *r)
     r->window.plan.spread = true;
     for (size_t c = 0; c < r->sweep.plan.n_colls; c++)
         r->n_total += r->sweep.sizes[c].n;
-    return status;
+    return status == STP_OK ? record_plan_graphs(r) : status;
 }
 
 static bool record_progress(void *user, size_t done, size_t total)
@@ -234,14 +273,31 @@ static bool record_setting_progress(void *user, size_t done, size_t total)
     return stp_progress_in(r->world, "steps", r->n_done, r->n_total);
 }
 
+/* Adds the sequential iterations that tune tries in graphs alone. */
+static void record_add_captured(const struct record *r,
+                                struct stp_setting *settings, size_t *n)
+{
+    const struct stp_measure_options *asked = &r->o->measure;
+    uint64_t size = stp_settings_captured.min;
+
+    for (; size < (uint64_t)STP_SETTINGS_FIRST_MIB * MiB; size *= 2)
+        for (unsigned i = 0; i < asked->n_colls; i++)
+            if (r->machine.info.setups != 0 && size >= asked->begin &&
+                size <= stp_max_bytes(asked) &&
+                stp_settings_has(&r->known, STP_MODE_SEQUENTIAL,
+                                 asked->colls[i], size))
+                stp_settings_add(STP_MODE_SEQUENTIAL, asked->colls[i], size,
+                                 settings, n);
+}
+
 /* Measures the iterations by which tune decides, with the arms that the window
  * favours. A recorded machine without them adds none. */
 static enum stp_status record_measure_iterations(struct record *r)
 {
-    const struct stp_setting_terms terms = {.type = STP_TYPE_BF16,
-                                            .rounds = r->window.plan.rounds,
-                                            .progress = record_setting_progress,
-                                            .user = r};
+    struct stp_setting_terms terms = {.type = STP_TYPE_BF16,
+                                      .rounds = r->window.plan.rounds,
+                                      .progress = record_setting_progress,
+                                      .user = r};
     struct stp_dataset *overlap = &r->machine.overlap.data;
     struct stp_setting settings[STP_MAX_SETTINGS];
     struct stp_comparisons swept = {0};
@@ -252,6 +308,8 @@ static enum stp_status record_measure_iterations(struct record *r)
         status = stp_compare(&r->machine.window, &swept, &r->err);
     if (status == STP_OK)
         n_all = stp_settings_list(&swept, &r->known, settings);
+    if (n_all > 0 && r->machine.info.captures)
+        record_add_captured(r, settings, &n_all);
     for (size_t i = 0; i < n_all; i++)
         if (r->known.modes[settings[i].mode][settings[i].coll])
             settings[n++] = settings[i];
@@ -259,6 +317,7 @@ static enum stp_status record_measure_iterations(struct record *r)
     for (size_t i = 0; i < n && status == STP_OK; i++) {
         struct stp_arms arms;
 
+        terms.captures = settings[i].mode == STP_MODE_SEQUENTIAL;
         status = stp_setting_choose_arms(&swept, 0, &r->machine.info,
                                          &settings[i], &arms, &r->err);
         STP_THEN(status,
@@ -296,6 +355,10 @@ static enum stp_status record_measure(struct record *r)
     STP_THEN(status, stp_sweep_run(&r->device, &r->sweep.plan, record_progress,
                                    r, &to->sweep, &r->err));
     STP_THEN(status, record_measure_iterations(r));
+    stp_device_use_graphs(&r->device, true);
+    STP_THEN(status, stp_sweep_run(&r->device, &r->graph.plan, record_progress,
+                                   r, &to->window, &r->err));
+    stp_device_use_graphs(&r->device, false);
     return status;
 }
 

@@ -144,16 +144,20 @@ static void machine_read_header(const struct stp_machine_record *r,
                                 bool compute,
                                 struct stp_measurement_header *header)
 {
-    static const char all[] = COLUMNS ",source,ran_kernel,bits,layers,"
+    static const char all[] = COLUMNS ",source,ran_kernel,bits,graph,layers,"
                                       "compute_us,m,n,k,mode";
+    const struct stp_dataset *rows = compute ? &r->overlap.data : &r->window;
     const bool has_kernels = (r->info.setups >> STP_MEMORY_REG) != 0;
     const bool knows_bits = !compute && (stp_dataset_knows_bits(&r->window) ||
                                          stp_dataset_knows_bits(&r->sweep));
+    bool has_graphs = false;
     char columns[sizeof(all)];
 
-    snprintf(columns, sizeof(columns), COLUMNS "%s%s%s%s",
+    for (size_t i = 0; i < rows->n_rows; i++)
+        has_graphs |= rows->rows[i].graph;
+    snprintf(columns, sizeof(columns), COLUMNS "%s%s%s%s%s",
              r->info.is_live ? "" : ",source", has_kernels ? ",ran_kernel" : "",
-             knows_bits ? ",bits" : "",
+             knows_bits ? ",bits" : "", has_graphs ? ",graph" : "",
              compute ? ",layers,compute_us,m,n,k,mode" : "");
     stp_measurement_header_read(columns, header);
 }
@@ -224,7 +228,9 @@ static void machine_write_timings(const struct stp_machine_record *r, FILE *fp)
         "# run sweep, round 0: every pair and channel count once, not "
         "interleaved.\n"
         "# bytes is nBytes as a tuner gets it. Times are per collective, "
-        "max over ranks, microseconds. channels 0: NCCL's own count.\n",
+        "max over ranks, microseconds. channels 0: NCCL's own count.\n"
+        "# graph 1: such a round, of collectives that were captured into a "
+        "CUDA graph, where there are any.\n",
         fp);
     machine_explain_source(r, fp);
     machine_write_runs(r, fp);
