@@ -171,6 +171,7 @@ TEST(Journal, OfRealJobsAreReadAndDrawn)
         const char *file;
         size_t n_lines, n_trials;
     } cases[] = {{"h200x2_torch_step_tuned", 115, 16},
+                 {"h200x2_planted", 158, 12},
                  {"h100x2_torch_megatron", 123, 26}};
     for (const auto &c : cases) {
         SCOPED_TRACE(c.file);
