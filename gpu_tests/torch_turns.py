@@ -11,7 +11,7 @@ with 95 percent intervals:
 Jobs: step (tensor-parallel layers in one stream), ddp (all-reduces of 4 MiB beside GEMMs), fsdp
 (all-gathers and reduce-scatters), megatron (four kinds of messages), planted (all-gathers of 4
 MiB between GEMMs of --rows rows, which say what share of a step a faster all-gather saves) and
-small (all-reduces of 100 KiB, one after the other).
+small (all-reduces of --bytes, one after the other).
 
 With --steps a job knows nothing of tuners: it runs so many steps and prints how long one takes,
 to be the COMMAND of `steptune tune`, `run` or `compare`.
@@ -39,6 +39,7 @@ def parse():
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--journal", default="", help="what the plugin tried, a CSV")
     parser.add_argument("--rows", type=int, default=8192)
+    parser.add_argument("--bytes", type=int, default=100 << 10)
     parser.add_argument("--steps", type=int)
     o = parser.parse_args()
     if (o.plugin is None) == (o.steps is None):
@@ -150,8 +151,8 @@ class Planted(Gemms):
 
 
 class Small:
-    def __init__(self, _):
-        self.norms = torch.zeros(50 << 10, **BF16)
+    def __init__(self, o):
+        self.norms = torch.zeros(o.bytes // 2, **BF16)
 
     def __call__(self, group):
         for _ in range(LAYERS):
