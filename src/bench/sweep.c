@@ -74,17 +74,19 @@ struct span {
 };
 
 /* Runs 'n' collectives, of every launch, with an event behind every
- * 'spacing'-th; the times between them are the samples. */
+ * 'spacing'-th; the times between them are the samples.  'again': what ran
+ * last, which a graph has. */
 static struct span sweep_run(struct sweep *s, const struct stp_collective *what,
-                             unsigned n, unsigned spacing)
+                             unsigned n, unsigned spacing, bool again)
 {
     const struct stp_device *d = s->device;
     double n_all = (double)n * s->n_launches;
     struct span sum = {0};
 
-    sweep_note(s, what, n, spacing);
+    if (!again)
+        sweep_note(s, what, n, spacing);
     for (unsigned l = 0; l < s->n_launches; l++) {
-        if (l == 0)
+        if (l == 0 && !again)
             STP_DEVICE_DO(s, synchronise, s->err);
         else
             STP_DEVICE_DO(s, replay, s->err);
@@ -111,11 +113,11 @@ static void sweep_time(struct sweep *s, const struct stp_collective *what,
     struct span span;
 
     for (int i = 0; i < N_PLAIN_RUNS && is_short; i++) {
-        span = sweep_run(s, what, n, n);
+        span = sweep_run(s, what, n, n, i > 0 && s->plan->graph > 0);
         gpu_us[i] = span.gpu_us;
         host_us += span.host_us / N_PLAIN_RUNS;
     }
-    span = sweep_run(s, what, n, 1);
+    span = sweep_run(s, what, n, 1, false);
     stp_summarise(s->sample_us, (size_t)n * s->n_launches, us_ret);
     us_ret->mean = is_short ? host_us : span.host_us;
     if (!is_short)
@@ -415,8 +417,10 @@ enum stp_status stp_sweep_run(const struct stp_device *device,
                 if (s.status == STP_OK && progress != NULL &&
                     !progress(user, ++n_done, n_sizes * n_passes))
                     s.status = stp_fail(err, STP_ERR_STOPPED,
-                                        "stopped after %zu of %zu sizes",
-                                        n_complete, n_sizes);
+                                        "stopped after %zu of %zu %ssizes",
+                                        plan->spread ? n_done : n_complete,
+                                        n_sizes * n_passes,
+                                        plan->spread ? "rounds of " : "");
                 s.cell += plan->spread;
             }
     }

@@ -257,6 +257,23 @@ static enum stp_status record_plan_times(struct record *r)
     return status == STP_OK ? record_plan_graphs(r) : status;
 }
 
+/* Says about how long it will take, by what a step took on 2 x H200. */
+static void record_tell_time(const struct record *r)
+{
+    static const double window_s = .08, sweep_s = .18, graph_s = .04,
+                        iterations_s = 85; /* of 5 rounds */
+    double s = r->o->no_overlap ? 0 : iterations_s * r->window.plan.rounds / 5;
+
+    for (size_t c = 0; c < r->window.plan.n_colls; c++)
+        s += (double)r->window.sizes[c].n * r->window.plan.rounds * window_s +
+             (double)r->sweep.sizes[c].n * sweep_s +
+             (double)r->graph.sizes[c].n * r->graph.plan.rounds * graph_s;
+    if (r->machine.info.is_live && r->world->rank == 0)
+        stp_complain("recording takes about %.0f seconds, by what 2 x H200 "
+                     "took, and leaves nothing if it is stopped",
+                     s);
+}
+
 static bool record_progress(void *user, size_t done, size_t total)
 {
     struct record *r = user;
@@ -340,6 +357,8 @@ static enum stp_status record_measure(struct record *r)
     enum stp_status status = record_plan_choices(r);
 
     STP_THEN(status, record_plan_times(r));
+    if (status == STP_OK)
+        record_tell_time(r);
     STP_THEN(status,
              stp_choices_record(&r->device, r->parts, r->n_parts,
                                 record_progress, r, &to->choices, &r->err));
@@ -562,8 +581,10 @@ static int record_body(void *user, const struct stp_world *world)
     r->machine.made_by = made_by;
     r->lock.file = -1;
     stp_stop_begin();
-    if (world->rank == 0)
-        status = stp_lock_take(r->o->path, false, &r->lock, &r->err);
+    if (world->rank == 0) {
+        status = stp_folder_make(r->o->output, &r->err);
+        STP_THEN(status, stp_lock_take(r->o->path, false, &r->lock, &r->err));
+    }
     status = stp_world_agree(world, status, &r->err);
     STP_THEN(status, record_in_folder(r));
     exit_status = stp_complain_in(world, status, &r->err);

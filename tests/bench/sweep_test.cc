@@ -134,7 +134,10 @@ TEST_F(Sweep, KeepsCompleteSizesWhenItEndsEarly)
     const struct {
         bool spread; // then a step is a round of a size
         size_t n_steps, n_sizes;
-    } cases[] = {{true, 2, 0}, {true, 3, 1}, {false, 1, 1}};
+        const char *done;
+    } cases[] = {{true, 2, 0, "2 of 4 rounds of"},
+                 {true, 3, 1, "3 of 4 rounds of"},
+                 {false, 1, 1, "1 of 2"}};
 
     for (const auto &c : cases) {
         static size_t n_steps;
@@ -144,7 +147,7 @@ TEST_F(Sweep, KeepsCompleteSizesWhenItEndsEarly)
         EXPECT_EQ(STP_ERR_STOPPED, Run([](void *, size_t done, size_t) {
                       return done < n_steps;
                   }));
-        EXPECT_EQ("stopped after " + std::to_string(c.n_sizes) + " of 2 sizes",
+        EXPECT_EQ(std::string("stopped after ") + c.done + " sizes",
                   std::string(err_.text));
         EXPECT_EQ(6 * c.n_sizes, data_.n_rows);
     }
@@ -169,10 +172,12 @@ TEST_F(Sweep, ShortCollectivesAreTimedWithoutEventsBetweenThem)
     const struct {
         double us, wait_us, mean, median;
         size_t n_calls;
+        unsigned graph; // which is captured once and launched again
     } cases[] = {
         // each of two sizes: three runs without events and one with
-        {10, 4, 12, 10.6, 2 * (3 + 4 * 5)},
-        {1000, 0, 1003.6, 1003, 2 * (3 + 5)},
+        {10, 4, 12, 10.6, 2 * (3 + 4 * 5), 0},
+        {10, 4, 12, 10.6, 2 * (3 + 4 * 5), 1},
+        {1000, 0, 1003.6, 1003, 2 * (3 + 5), 0},
     };
     fake_.event_us = 3;
     stp_arms_parse("auto", &arms_, nullptr);
@@ -182,6 +187,7 @@ TEST_F(Sweep, ShortCollectivesAreTimedWithoutEventsBetweenThem)
         fake_.wait_us = c.wait_us;
         fake_.us = [&](const stp_arm &, unsigned) { return c.us; };
         fake_.probe_us = c.us > 100 ? c.us : 1;
+        plan_.graph = c.graph;
         fake_.n_calls = 0;
         stp_dataset_free(&data_);
 
