@@ -3,7 +3,7 @@
 // decision, while hosts and the store are killed, stopped, cut off and started
 // again.  Each host is a process with the learning plugin in a network
 // namespace of its own.  Takes root, iproute2 and Linux 5.11 on x86; exit
-// status 77 without.  As a test it is short; 50,000 jobs take a night.
+// status 77 without.  As a test it is short; ci/by_hand/hosts runs 50,000 jobs.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
