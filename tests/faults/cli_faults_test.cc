@@ -332,7 +332,7 @@ const Scenario kScenarios[] = {
     {"record", "", "record x --on h200x2 -b 1M -e 1M -n 1 --rounds 2 --no-overlap"},
     {"machines", "", "machines h200x2"},
     {"doctor", POLICY, "doctor --policy p.conf", 4, "/", true},
-    {"contract", POLICY, "replay --seeds 1 --contract " STP_PLUGIN, 1, "/", true, true},
+    {"contract", POLICY, "replay --seeds 1 --check 'ranks agree as processes' --contract " STP_PLUGIN, 1, "/", true, true},
 };
 // clang-format on
 

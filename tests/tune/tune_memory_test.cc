@@ -354,6 +354,7 @@ TEST_F(TuneSteps, AreShorterWithEachRule)
 // graph, and longer the other way.
 TEST_F(TuneSteps, DropARuleThatHoldsInOneWayOfLaunching)
 {
+    STP_SLOW();
     const struct {
         const char *name;
         double launched, captured; // times of the policy

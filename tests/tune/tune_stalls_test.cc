@@ -327,6 +327,7 @@ TEST_F(TuneStalls, DoNotChangeTheProductOfIterations)
 
 TEST_F(TuneStalls, LoseNoRuleOfARecordedMachine)
 {
+    STP_SLOW();
     Study("h200x4", 1, 2);
 }
 
