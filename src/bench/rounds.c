@@ -178,12 +178,15 @@ static unsigned rounds_count_good(struct stp_rounds *r)
 
 /* ---- arms that stop, and arms that go on ---- */
 
-/* The gain of a lane over the AUTO of its rounds, but those disturbed. In a
- * sequential iteration only what it takes beyond its compute is the arm's. */
-static struct stp_gain rounds_get_gain(const struct stp_rounds *r, size_t lane)
+static const struct stp_arm own = {.kind = STP_ARM_AUTO};
+
+/* The gain of a lane over another arm in the rounds of both, but those
+ * disturbed.  In a sequential iteration only what it takes beyond its compute
+ * is the arm's. */
+static struct stp_gain rounds_get_gain(const struct stp_rounds *r, size_t lane,
+                                       const struct stp_arm *over)
 {
-    static const struct stp_arm own = {.kind = STP_ARM_AUTO};
-    const size_t base = rounds_find_lane(r, &own, r->lanes[lane].in_place,
+    const size_t base = rounds_find_lane(r, over, r->lanes[lane].in_place,
                                          r->lanes[lane].graph);
     double us[2][STP_ROUNDS_MOST] = {{0}};
     size_t n = 0;
@@ -223,18 +226,53 @@ static bool rounds_is_unsure(const struct stp_rounds *r,
            (!is_last || g->gain * share >= 1 + min_gain);
 }
 
+/* Finds the two arms of tuners that gain most, each as much as a rule: true if
+ * it is open which is faster; after many rounds only if the second may be so by
+ * as much as a rule, or seems to be slower by as much. */
+static bool rounds_find_rivals(const struct stp_rounds *r, size_t rivals[2])
+{
+    const double least = 1 + r->terms.min_gain;
+    double most[2] = {least, least};
+    struct stp_gain g;
+
+    rivals[1] = rivals[0] = r->n_lanes;
+    for (size_t i = 0; i < r->n_lanes; i++) {
+        const struct stp_rounds_lane *lane = &r->lanes[i];
+        const double gain = rounds_get_gain(r, i, &own).gain;
+        const bool is_second = gain < most[0];
+
+        if (r->data->rows[lane->row].arm.kind != STP_ARM_FORCED ||
+            lane->is_stopped || lane->in_place || lane->graph ||
+            !(gain >= most[1]))
+            continue;
+        rivals[1] = is_second ? i : rivals[0];
+        most[1] = is_second ? gain : most[0];
+        rivals[0] = is_second ? rivals[0] : i;
+        most[0] = fmax(gain, most[0]);
+    }
+    if (rivals[1] == r->n_lanes)
+        return false;
+    g = rounds_get_gain(r, rivals[1],
+                        &r->data->rows[r->lanes[rivals[0]].row].arm);
+    return g.high > 1 &&
+           (r->n_until < r->terms.most || g.high > least || g.gain * least < 1);
+}
+
 /* Stops lanes of which enough is known; false if that is all of them. A plugin
  * that ran as AUTO is nothing to measure, but goes on beside others. */
 static bool rounds_stop_lanes(struct stp_rounds *r)
 {
     const struct stp_measurement *base = &r->data->rows[r->first];
+    size_t rivals[2] = {0};
+    const bool has_rivals =
+        r->n_until >= r->rounds && rounds_find_rivals(r, rivals);
     bool any_goes_on = false;
 
     for (size_t i = 0; i < r->n_lanes; i++) {
         struct stp_rounds_lane *lane = &r->lanes[i];
         const struct stp_measurement *m = &r->data->rows[lane->row];
         const bool is_policy = m->arm.kind == STP_ARM_PLUGIN;
-        const struct stp_gain g = rounds_get_gain(r, i);
+        const struct stp_gain g = rounds_get_gain(r, i, &own);
 
         if (m->arm.kind == STP_ARM_AUTO || m->arm.kind == STP_ARM_AUTO_AGAIN ||
             (is_policy && m->ran_algo >= 0 && m->ran_algo == base->ran_algo &&
@@ -246,7 +284,8 @@ static bool rounds_stop_lanes(struct stp_rounds *r)
                 !is_policy && g.n_pairs > 1 && g.high < 1 + r->terms.min_gain;
         if (r->n_until >= r->rounds)
             lane->is_stopped |=
-                !rounds_is_unsure(r, lane, &g, r->n_until == r->terms.most);
+                !rounds_is_unsure(r, lane, &g, r->n_until == r->terms.most) &&
+                !(has_rivals && (i == rivals[0] || i == rivals[1]));
         any_goes_on |= !lane->is_stopped;
     }
     return any_goes_on;
@@ -260,7 +299,7 @@ static bool rounds_resume_lanes(struct stp_rounds *r)
 
     for (size_t i = 0; i < r->n_lanes; i++) {
         struct stp_rounds_lane *lane = &r->lanes[i];
-        const struct stp_gain g = rounds_get_gain(r, i);
+        const struct stp_gain g = rounds_get_gain(r, i, &own);
 
         lane->is_resumed =
             lane->is_stopped &&

@@ -46,7 +46,9 @@ struct stp_rounds_terms {
     unsigned few;
     /* An arm that is unsure after the rounds planned has so many, in one go, as
      * looking after each would find gains that are none; and twice as many
-     * where their spread says that these will settle it.  0: none has more. */
+     * where their spread says that these will settle it.  So have the two
+     * tuners' arms that gain most while it is open which is faster, and twice
+     * as many if that may be worth 'min_gain'.  0: none has more. */
     unsigned most;
     double min_gain; /* of a rule: arms are unsure about it */
     bool is_exact; /* as many rounds as are planned count, if need be disturbed
