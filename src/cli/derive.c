@@ -167,6 +167,12 @@ static enum stp_status load_file(const struct derive_options *o,
     else
         status = stp_measurements_read(text, len, &data->data, err);
     free(text);
+    /* each file's own; pooled data keep one */
+    if (status == STP_OK && data->data.doubt[0] != '\0')
+        stp_complain("warning: %s: %s", input->path, data->data.doubt);
+    if (status == STP_OK && data->data.said[0] != '\0')
+        stp_complain("note: %s: %s", input->path, data->data.said);
+    data->data.doubt[0] = data->data.said[0] = '\0';
     return status;
 }
 
