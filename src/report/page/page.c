@@ -553,7 +553,8 @@ static void view_rule(const struct stp_page_data *data, cJSON *panels,
                       const struct stp_rule *r, cJSON *rule)
 {
     cJSON *gains = cJSON_AddArrayToObject(rule, "gains");
-    char from[STP_PAGE_TEXT] = ""; /* AUTO's choices, each once */
+    char from[STP_PAGE_TEXT] = "";    /* AUTO's choices, each once */
+    char sources[STP_PAGE_TEXT] = ""; /* likewise, of the gains */
     double low = INFINITY, high = 0;
     size_t n_same = 0, n_changed = 0, n = 0;
     cJSON *panel, *row;
@@ -576,6 +577,9 @@ static void view_rule(const struct stp_page_data *data, cJSON *panels,
             continue;
         }
         n_changed++;
+        name = stp_source_name(page_row->policy->source);
+        if (strstr(sources, name) == NULL)
+            stp_page_format(sources, ", %s", name);
         low = fmin(low, page_row->policy->gain.gain);
         high = fmax(high, page_row->policy->gain.gain);
         cJSON_AddItemReferenceToArray(gains, row);
@@ -588,6 +592,7 @@ static void view_rule(const struct stp_page_data *data, cJSON *panels,
         stp_json_number(rule, "chunk_bytes", r->chunk_bytes);
     cJSON_AddStringToObject(rule, "from", from);
     stp_json_pair(rule, "to", r->algo, r->proto, r->n_channels);
+    cJSON_AddStringToObject(rule, "sources", sources);
     stp_json_number(rule, "low", low);
     stp_json_number(rule, "high", high);
     stp_json_number(rule, "n_changed", (double)n_changed);
