@@ -463,7 +463,7 @@ static ncclResult_t timings_add_arm(const char *path,
         if (own == NULL)
             return mock_fail(ncclInvalidArgument,
                              "%s:%d: %d channels, but no row with channels 0 "
-                             "in the same run and round",
+                             "in the same run, round and graph",
                              path, r->line, r->n_channels);
         /* single passes are used only where no rounds were recorded */
         if (r->round == 0 && r->n_bytes >= least && r->n_bytes <= most)

@@ -41,9 +41,13 @@ static struct machines_record machines_look_up(const struct mock_machine *m,
         .n_sizes = mock_machine_sizes(m, coll, false, sizes, MAX_SIZES)};
     const size_t n = mock_machine_overlap_settings(m, settings, MAX_SIZES);
 
-    if (r.n_sizes > 0) {
+    size_t n_sizes = r.n_sizes;
+
+    if (n_sizes == 0) /* only in graphs */
+        n_sizes = mock_machine_sizes(m, coll, true, sizes, MAX_SIZES);
+    if (n_sizes > 0) {
         r.first = sizes[0];
-        r.last = sizes[(r.n_sizes < MAX_SIZES ? r.n_sizes : MAX_SIZES) - 1];
+        r.last = sizes[(n_sizes < MAX_SIZES ? n_sizes : MAX_SIZES) - 1];
     }
     for (size_t i = 0; i < n && i < MAX_SIZES; i++)
         r.n_overlaps += settings[i].coll == coll &&
@@ -88,7 +92,7 @@ static void machines_put_record(const char *coll,
                                 const struct machines_record *r,
                                 unsigned n_rounds, struct stp_table *t)
 {
-    const bool has_sizes = r->n_sizes > 0;
+    const bool has_sizes = r->n_sizes + r->n_graph > 0;
 
     stp_table_word(t, NULL, "<collective", coll);
     machines_put_count("recorded sizes", r->n_sizes, t);
@@ -110,7 +114,7 @@ static void machines_put_rows(const struct mock_machine *m, const char *found,
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
         const struct machines_record r = machines_look_up(m, (ncclFunc_t)c);
 
-        if (r.n_sizes + r.n_overlaps == 0)
+        if (r.n_sizes + r.n_graph + r.n_overlaps == 0)
             continue;
         n_colls++;
         if (is_named) {

@@ -55,34 +55,31 @@ static void learning_add(double log_gain, struct stp_learning_blocks *blocks)
 {
     const double off = log_gain - blocks->log_gain;
 
-    STP_TAKE_ROOM(blocks->log_gains, blocks->n_all, blocks->capacity);
-    blocks->log_gains[blocks->n_all++] = log_gain;
     blocks->log_gain += off / (double)++blocks->n;
     blocks->log_ss += off * (log_gain - blocks->log_gain);
 }
 
-/* Sums them up without those that are further from the median than five
- * standard deviations, by the median: stalls of the GPUs, as the plugin takes
- * them. */
-static void learning_leave_out_stalls(struct stp_learning_blocks *blocks)
+/* Sums up the set's blocks without those that are further from the median than
+ * five standard deviations, by the median: stalls of the GPUs, as the plugin
+ * takes them. */
+static void learning_leave_out_stalls(struct stp_learning_set *set)
 {
-    const size_t n = blocks->n_all;
+    const size_t n = set->n_log_gains;
     struct stp_summary all;
     double *sizes, most;
 
     if (n < LEAST_FOR_MEDIAN)
         return;
     STP_TAKE(sizes, n);
-    stp_summarise(blocks->log_gains, n, &all);
+    stp_summarise(set->log_gains, n, &all);
     for (size_t i = 0; i < n; i++)
-        sizes[i] = fabs(blocks->log_gains[i] - all.median);
+        sizes[i] = fabs(set->log_gains[i] - all.median);
     most = fmax(5 * stp_robust_stddev(sizes, n), least_stall);
     free(sizes);
-    blocks->n_all = blocks->n = 0;
-    blocks->log_gain = blocks->log_ss = 0;
+    set->blocks = (struct stp_learning_blocks){0};
     for (size_t i = 0; i < n; i++)
-        if (fabs(blocks->log_gains[i] - all.median) <= most)
-            learning_add(blocks->log_gains[i], blocks);
+        if (fabs(set->log_gains[i] - all.median) <= most)
+            learning_add(set->log_gains[i], &set->blocks);
 }
 
 static void learning_add_time(struct stp_learning_key *key,
@@ -189,7 +186,7 @@ static void learning_make_keys(const struct stp_journal_lines *lines,
 
 static void set_clear(struct stp_learning_set *set)
 {
-    free(set->blocks.log_gains);
+    set->n_log_gains = 0;
     set->blocks = (struct stp_learning_blocks){0};
     set->window_us = 0;
     set->is_dropped = false;
@@ -289,6 +286,11 @@ void stp_learning_sum(const struct stp_journal_lines *lines,
                 set_put_arm(set, line);
             break;
         case STP_LEARN_SET:
+            if (!(line->gain > 0 && isfinite(line->gain)))
+                break;
+            STP_TAKE_ROOM(set->log_gains, set->n_log_gains,
+                          set->log_gains_capacity);
+            set->log_gains[set->n_log_gains++] = log(line->gain);
             learning_add(log(line->gain), &set->blocks);
             set->window_us +=
                 (line->value - set->window_us) / (double)set->blocks.n;
@@ -307,20 +309,14 @@ void stp_learning_sum(const struct stp_journal_lines *lines,
             learning_take_line(key, line, set);
     }
     for (size_t i = 0; i < l.n_sets; i++)
-        learning_leave_out_stalls(&l.sets[i].blocks);
-    for (size_t i = 0; i < l.n; i++)
-        for (size_t a = 0; a < l.keys[i].n_arms; a++)
-            learning_leave_out_stalls(&l.keys[i].arms[a].blocks);
+        learning_leave_out_stalls(&l.sets[i]);
     *learning_ret = l;
 }
 
 void stp_learning_free(struct stp_learning *learning)
 {
     for (size_t i = 0; i < learning->n_sets; i++)
-        free(learning->sets[i].blocks.log_gains);
-    for (size_t i = 0; i < learning->n; i++)
-        for (size_t a = 0; a < learning->keys[i].n_arms; a++)
-            free(learning->keys[i].arms[a].blocks.log_gains);
+        free(learning->sets[i].log_gains);
     free(learning->keys);
     free(learning->sets);
     *learning = (struct stp_learning){0};

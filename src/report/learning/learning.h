@@ -17,9 +17,7 @@ struct stp_learning_gain {
 
 /* Blocks of windows in which arms were compared with what ran before. */
 struct stp_learning_blocks {
-    double *log_gains; /* of all of them */
-    size_t n_all, capacity;
-    size_t n;        /* without those that stalls have hit */
+    size_t n;
     double log_gain; /* their mean */
     double log_ss;   /* sum of squares about that */
 };
@@ -62,10 +60,12 @@ struct stp_learning_set {
     double plan_gain; /* of steps meanwhile: modelled */
     double begin_us;  /* of its first trial, and the last block; by the clock */
     double end_us;
-    double lost_us;   /* by its trials, measured */
-    double base_us;   /* of the block being read */
-    double window_us; /* mean time of one with these arms */
-    struct stp_learning_blocks blocks;
+    double lost_us;                    /* by its trials, measured */
+    double base_us;                    /* of the block being read */
+    double window_us;                  /* mean time of one with these arms */
+    struct stp_learning_blocks blocks; /* without those that stalls have hit */
+    double *log_gains;                 /* of all of them */
+    size_t n_log_gains, log_gains_capacity;
     bool is_dropped; /* they were slower, so the newest was */
     size_t n_arms;
     struct {

@@ -639,7 +639,7 @@ const BrokenCase kBrokenTimings[] = {
     {"twice", kT + GOOD "#\n" GOOD,
      ":4: the same as line 2: one size, pair, channel count, run and round"},
     {"channels_without_own", kT + GOOD "allreduce,1024,ring,ll,2,4,s,1,10,4,3,5,2\n",
-     ":3: 2 channels, but no row with channels 0 in the same run and round"},
+     ":3: 2 channels, but no row with channels 0 in the same run, round and graph"},
     {"long_run", kT + "allreduce,1024,ring,ll,0,4," + std::string(24, 'w') + ",1,10,4,3,5,2\n",
      ":2: column 'run' has more than 23 characters"},
 };

@@ -231,6 +231,8 @@ TEST(Learning, SaysWhatAllArmsTogetherGain)
          in_force + Set(1.05) + Set(1.04) + Set(.74) + Set(1.05) + Set(1.04),
          "steps are 1.045x as fast as with the job as it is (1.036 to 1.054; "
          "4 blocks"},
+        {"beside a gain that is none", in_force + Set(1.1) + Set(0) + Set(1.1),
+         "(1.100 to 1.100; 2 blocks"},
         {"all as far apart",
          in_force + Set(1.3) + Set(1) + Set(.8) + Set(1.2) + Set(1.1),
          "; 5 blocks"},
