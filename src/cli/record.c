@@ -16,7 +16,7 @@
 #include "report/take.h"
 #include "tune/settings.h"
 
-/* ---- defaults: on 2 GPUs 220 seconds of recording ---- */
+/* ---- defaults: on 2 GPUs some 220 seconds of recording, estimated ---- */
 
 enum { MiB = 1 << 20, N_TYPES = 3 };
 
@@ -257,7 +257,8 @@ static enum stp_status record_plan_times(struct record *r)
     return status == STP_OK ? record_plan_graphs(r) : status;
 }
 
-/* Says about how long it will take, by what a step took on 2 x H200. */
+/* Says about how long it will take: by 161 s that 2 x H200 took without graphs,
+ * and by guesses of what graphs and captured iterations add. */
 static void record_tell_time(const struct record *r)
 {
     static const double window_s = .08, sweep_s = .18, graph_s = .04,
@@ -269,8 +270,8 @@ static void record_tell_time(const struct record *r)
              (double)r->sweep.sizes[c].n * sweep_s +
              (double)r->graph.sizes[c].n * r->graph.plan.rounds * graph_s;
     if (r->machine.info.is_live && r->world->rank == 0)
-        stp_complain("recording takes about %.0f seconds, by what 2 x H200 "
-                     "took, and leaves nothing if it is stopped",
+        stp_complain("recording takes about %.0f seconds, as estimated for 2 x "
+                     "H200, and leaves nothing if it is stopped",
                      s);
 }
 
