@@ -36,3 +36,16 @@ build() {
 	cmake --preset "$name" >/dev/null
 	cmake --build --preset "$name" "$@"
 }
+
+# run_tests LOG OPTION... - runs ctest with these options; what failed is printed once
+# more at the end, for whoever sees only that.
+run_tests() {
+	log=$1
+	shift
+	ctest "$@" --output-on-failure --no-tests=error --output-log "$log" && return
+	step "What the tests printed that failed"
+	awk '/^ *[0-9]+\/[0-9]+ Test +#/ { failed = /\*\*\*/ && !/\*\*\*Skipped/ }
+		/^ *Start +[0-9]+:|tests passed,/ { failed = 0 }
+		failed' "$log" | head -n 300
+	return 1
+}
