@@ -5,6 +5,7 @@
 # rules (16 and 32 CTAs) is, eagerly and in CUDA graphs.  Fails if a result is
 # wrong, if nothing was staged, or if the log of either has a warning of the
 # library.  ROUNDS=0: one short run alone, with the kernels that NCCL took.
+# ROUNDS=types: all types and operations from 8 B to 512 MiB, whose results are checked.
 #
 # Ranks are threads of a process, which wait for one another's locks in CUDA, or,
 # with LAUNCH="mpirun -n 4" and programs that were built with MPI=1, processes.
@@ -39,7 +40,7 @@ run() {
 		fi
 		# Without -p 1 a thread makes all communicators in a group, and none is staged.
 		# shellcheck disable=SC2086 # a command and its options
-		timeout 120 ${LAUNCH:-} "$folder/${program}_perf" -g 1 -d bfloat16 -c 1 $threads "$@"
+		timeout "${SECONDS_A_RUN:-120}" ${LAUNCH:-} "$folder/${program}_perf" -g 1 -d bfloat16 -c 1 $threads "$@"
 	) >"$tmp/$name.log" 2>&1 || {
 		echo "$name: status $?"
 		tail -20 "$tmp/$name.log"
@@ -61,7 +62,18 @@ if [ "$rounds" = 0 ]; then
 	cat "$tmp/short.rows" "$tmp"/report/*.csv
 	exit $bad
 fi
+if [ "$rounds" = types ]; then
+	for mode in "" "-G 2"; do
+		for program in all_reduce all_gather reduce_scatter; do
+			# shellcheck disable=SC2086 # options
+			run types $program 16 ${SIZES:--b 8 -e 512M -f 4} -n 1 -w 0 -d all -o all $mode
+			awk -v what="$program $mode, $ranks ranks" '{ wrong += $4 + $5 } END {
+				print what ": " NR " rows, " wrong + 0 " wrong elements" }' "$tmp/types.rows"
+		done
+	done
+fi
 for mode in "-n 20 -w 5" "-n 20 -w 2 -G 20"; do
+	[ "$rounds" != types ] || break
 	for program in all_reduce all_gather reduce_scatter; do
 		for round in $(seq "$rounds"); do
 			for rules in plain 16 32; do
