@@ -197,8 +197,8 @@ TEST_F(StaticPlugin, DecidesWithoutTheFolderOfItsLedger)
     Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
     const std::string long_name(5000, 'x');
     const std::pair<std::string, std::string> cases[] = {
-        {"/nowhere",
-         "cannot make a file in '/nowhere': No such file or directory"},
+        {"/proc/nowhere",
+         "cannot make a file in '/proc/nowhere': No such file or directory"},
         {"/dev/null", "cannot make a file in '/dev/null': Not a directory"},
         {long_name,
          "the path '" + long_name.substr(0, 60) + "...' is too long"},

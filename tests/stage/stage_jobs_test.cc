@@ -459,14 +459,15 @@ const struct SayCase {
      "order of graphs"},
     {"FAKE_NCCL_NO_SYMMETRIC=1",
      "warning: no call of a communicator is staged: rank "},
-    {"STEPTUNE_STAGE_FILE=/nowhere",
+    {"STEPTUNE_STAGE_FILE=/proc/nowhere",
      "the file of rules (STEPTUNE_STAGE_FILE) is refused"},
     {"STEPTUNE_STAGE_WAIT=0", "STEPTUNE_STAGE_WAIT is '0', expected a number "
                               "from 1 to 600000; it is 3000"},
     {"STEPTUNE_STAGE_WAIT=600001", "expected a number from 1 to 600000"},
     {"STEPTUNE_STAGE_WAIT=5s",
      "STEPTUNE_STAGE_WAIT is '5s', expected a number"},
-    {"STEPTUNE_STAGE_REPORT=/nowhere", "warning: cannot write /nowhere/"},
+    {"STEPTUNE_STAGE_REPORT=/proc/nowhere",
+     "warning: cannot write /proc/nowhere/"},
     {"STEPTUNE_STAGE_MEMORY=-1", "STEPTUNE_STAGE_MEMORY is '-1', expected a "
                                  "number from 1 to 1048576; it is 1024"},
 };

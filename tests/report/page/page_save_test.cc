@@ -178,7 +178,7 @@ TEST_F(Page, SaysWhichFileIsWrong)
     const std::string no_auto = Save("no_auto.csv", &broken);
     const std::string bad = Write("bad.conf", "allreduce,1\n");
     const std::string policy = Write("s.conf", kPolicy);
-    const std::string nowhere = "/nowhere/x.csv";
+    const std::string nowhere = "/proc/nowhere/x.csv";
     const struct {
         stp_page_sources sources;
         const char *expect;
