@@ -1,12 +1,12 @@
 #include "analyse/check/check.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyse/check/check_cover.h"
 #include "core/dtype.h"
 #include "core/names.h"
 #include "core/policy/memory_policy.h"
@@ -15,30 +15,139 @@
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
 
-/* Comparisons of two rules: some seconds. */
-#define MAX_COMPARISONS (UINT64_C(1) << 30)
+/* Each rule is compared with those before it: some seconds. */
+enum { MAX_RULES = 1 << 15 };
 
 /* Where NVIDIA's catch-all ends. */
 #define UINT32_END UINT64_C(4294967295)
 
+enum side {
+    SIDE_BYTES,
+    SIDE_BYTES_PER_RANK,
+    SIDE_NODES,
+    SIDE_RANKS,
+    SIDE_PIPE_OPS,
+    SIDE_REG_BUFF,
+    SIDE_OVERLAP,
+    SIDE_GRAPH,
+    N_SIDES,
+};
+
+/* The calls that a rule matches: those whose numbers are within the sides. */
+struct box {
+    struct stp_range side[N_SIDES];
+    const char *gpu; /* NULL: any */
+};
+
 struct check {
     const struct stp_policy *policy;
     size_t n; /* rules */
-    struct stp_box *boxes;
-    bool *idle;      /* by rule: it never decides, and hides none */
-    uint64_t budget; /* comparisons left */
-
-    /* Earlier rules that match calls of the checked rule, then those of them
-     * that may shadow it. */
-    size_t *met, *counted;
-    const struct stp_box **by;
-    bool *used;
+    struct box *boxes;
+    bool *idle;  /* by rule: it never decides, and hides none */
+    size_t *met; /* earlier rules that match calls of the checked rule */
 
     struct stp_findings out;
     struct stp_finding lost; /* the one that there was no memory for */
     enum stp_status status;  /* of the first failure */
     struct stp_error *err;
 };
+
+/* ---- boxes ---- */
+
+static uint64_t box_max(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t box_min(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* -1 is any. */
+static struct stp_range box_side(int value, uint64_t min, uint64_t max)
+{
+    if (value == -1)
+        return (struct stp_range){min, max};
+    return (struct stp_range){(uint64_t)value, (uint64_t)value};
+}
+
+static struct box box_of(const struct stp_rule *rule)
+{
+    return (struct box){
+        .side =
+            {
+                [SIDE_BYTES] = rule->bytes,
+                [SIDE_BYTES_PER_RANK] = rule->bytes_per_rank,
+                [SIDE_NODES] = rule->nodes,
+                [SIDE_RANKS] = rule->ranks,
+                [SIDE_PIPE_OPS] = box_side(rule->n_pipe_ops, 1, INT_MAX),
+                [SIDE_REG_BUFF] = box_side(rule->reg_buff, 0, 1),
+                [SIDE_OVERLAP] = box_side(rule->overlap, 0, 1),
+                [SIDE_GRAPH] = box_side(rule->graph, 0, 1),
+            },
+        .gpu = rule->gpu,
+    };
+}
+
+/* Whether some message is in it: bytes over ranks are its bytes per rank.  For
+ * r ranks the bytes are share.min * r to share.max * r + r - 1.  That they meet
+ * the box's bytes bounds r from above by the first, and from below by the
+ * second. */
+static bool box_exists(const struct box *box)
+{
+    const struct stp_range *bytes = &box->side[SIDE_BYTES];
+    const struct stp_range *share = &box->side[SIDE_BYTES_PER_RANK];
+    struct stp_range ranks = box->side[SIDE_RANKS];
+
+    for (int s = 0; s < N_SIDES; s++)
+        if (box->side[s].min > box->side[s].max)
+            return false;
+    if (share->min > 0)
+        ranks.max = box_min(ranks.max, bytes->max / share->min);
+    if (share->max < UINT64_MAX)
+        ranks.min = box_max(ranks.min, bytes->min / (share->max + 1) + 1);
+    return ranks.min <= ranks.max;
+}
+
+/* Whether both boxes have something in common on all sides from 'first' on. */
+static bool box_meets(const struct box *a, const struct box *b, int first)
+{
+    for (int s = first; s < N_SIDES; s++)
+        if (a->side[s].min > b->side[s].max || b->side[s].min > a->side[s].max)
+            return false;
+    return a->gpu == NULL || b->gpu == NULL || strcmp(a->gpu, b->gpu) == 0;
+}
+
+/* Stores what is in both; false if nothing is. */
+static bool box_intersect(const struct box *a, const struct box *b,
+                          struct box *both_ret)
+{
+    for (int s = 0; s < N_SIDES; s++)
+        both_ret->side[s] =
+            (struct stp_range){box_max(a->side[s].min, b->side[s].min),
+                               box_min(a->side[s].max, b->side[s].max)};
+    both_ret->gpu = a->gpu != NULL ? a->gpu : b->gpu;
+    return box_meets(a, b, 0) && box_exists(both_ret);
+}
+
+/* Whether no message of 'inner', which meets 'outer', is beyond any side of
+ * that. */
+static bool box_contains(const struct box *outer, const struct box *inner)
+{
+    bool is_beyond = outer->gpu != NULL && inner->gpu == NULL;
+
+    for (int s = 0; s < N_SIDES && !is_beyond; s++) {
+        struct box below = *inner, above = *inner;
+
+        below.side[s].max = outer->side[s].min - 1;
+        above.side[s].min = outer->side[s].max + 1;
+        is_beyond =
+            (inner->side[s].min < outer->side[s].min && box_exists(&below)) ||
+            (inner->side[s].max > outer->side[s].max && box_exists(&above));
+    }
+    return !is_beyond;
+}
 
 /* ---- findings ---- */
 
@@ -112,18 +221,6 @@ void stp_findings_free(struct stp_findings *findings)
     memset(findings, 0, sizeof(*findings));
 }
 
-/* Takes 'n' comparisons off those left; fails the check if there are fewer. */
-static void check_spend(struct check *c, uint64_t n)
-{
-    if (n > c->budget && c->status == STP_OK)
-        c->status =
-            stp_fail(c->err, STP_ERR_LIMIT,
-                     "has so many rules, or such that overlap so much, that "
-                     "it would take too long to check them");
-    else if (n <= c->budget)
-        c->budget -= n;
-}
-
 /* ---- shadows ---- */
 
 static bool rules_same_pair(const struct stp_rule *earlier,
@@ -142,24 +239,6 @@ static bool rules_always_decides(const struct stp_rule *earlier,
             earlier->proto != NCCL_PROTO_LL128);
 }
 
-/* From strict to lax: the first that covers a rule says what it is. */
-static const struct shadow {
-    bool (*counts)(const struct stp_rule *earlier,
-                   const struct stp_rule *rule); /* NULL: any does */
-    enum stp_check_kind kind;
-    enum stp_fix fix;
-    const char *before, *after; /* "line 3 matches" */
-} shadows[] = {
-    {rules_same_pair, STP_CHECK_DEAD, STP_FIX_DROP, "this rule is dead: ",
-     "all that it matches, with the same algorithm and protocol"},
-    {rules_always_decides, STP_CHECK_SHADOWED, STP_FIX_NONE, "",
-     "all that this rule matches, so that it only decides if NCCL_ALGO or "
-     "NCCL_PROTO forbids what NCCL always has"},
-    {NULL, STP_CHECK_FALLBACK, STP_FIX_NONE, "",
-     "all that this rule matches, so that it only decides where NCCL cannot "
-     "run what stands there"},
-};
-
 /* Whether the earlier rule decides all messages of the rule that it matches:
  * each round of those has a number of its own. */
 static bool rules_decides_rounds(const struct stp_rule *earlier,
@@ -172,102 +251,74 @@ static bool rules_decides_rounds(const struct stp_rule *earlier,
                 0);
 }
 
-/* NCCL rules out nothing that a buffer is registered as. */
-static const struct shadow memory_shadow = {
-    rules_decides_rounds, STP_CHECK_DEAD, STP_FIX_DROP,
-    "this rule is dead: ", "all that it matches"};
+/* From strict to lax: the first by which an earlier rule has all that a rule
+ * matches says what that is.  NCCL rules out nothing that a buffer is
+ * registered as. */
+static const struct shadow {
+    bool of_arms;
+    bool (*counts)(const struct stp_rule *earlier,
+                   const struct stp_rule *rule); /* NULL: any does */
+    enum stp_check_kind kind;
+    enum stp_fix fix;
+    const char *before, *after; /* "line 3 matches" */
+} shadows[] = {
+    {true, rules_same_pair, STP_CHECK_DEAD, STP_FIX_DROP, "this rule is dead: ",
+     "all that it matches, with the same algorithm and protocol"},
+    {true, rules_always_decides, STP_CHECK_SHADOWED, STP_FIX_NONE, "",
+     "all that this rule matches, so that it only decides if NCCL_ALGO or "
+     "NCCL_PROTO forbids what NCCL always has"},
+    {true, NULL, STP_CHECK_FALLBACK, STP_FIX_NONE, "",
+     "all that this rule matches, so that it only decides where NCCL cannot "
+     "run what stands there"},
+    {false, rules_decides_rounds, STP_CHECK_DEAD, STP_FIX_DROP,
+     "this rule is dead: ", "all that it matches"},
+};
 
-/* Covers rule 'i' by those at 'counted', as few as one if that is enough, and
- * marks in 'used' which it took. */
-static enum stp_cover rules_cover(struct check *c, size_t i, size_t n_counted)
-{
-    for (size_t k = 0; k < n_counted; k++) {
-        c->by[k] = &c->boxes[c->counted[k]];
-        c->used[k] = false;
-    }
-    for (size_t k = 0; k < n_counted; k++) {
-        bool used;
-
-        if (stp_box_cover(&c->boxes[i], &c->by[k], 1, &used, &c->budget) !=
-            STP_COVERED)
-            continue;
-        c->used[k] = true;
-        return STP_COVERED;
-    }
-    return stp_box_cover(&c->boxes[i], c->by, n_counted, c->used, &c->budget);
-}
-
-/* Names the rules that were used: "line 3 matches", "lines 3, 5 and 9 match",
- * "lines 1, 2, 3, 4 and 5 more match". */
-static void rules_add_shadow(struct check *c, size_t i,
-                             const struct shadow *shadow, size_t n_counted)
-{
-    struct stp_finding *f = check_add(c, i, shadow->kind, NULL, NULL);
-    char lines[64];
-    size_t n;
-
-    for (size_t k = 0; k < n_counted; k++)
-        if (c->used[k])
-            check_add_other(c, c->counted[k], f);
-    n = f->n_others < STP_FINDING_LINES ? f->n_others
-                                        : (size_t)STP_FINDING_LINES;
-    snprintf(lines, sizeof(lines), "line%s %u", f->n_others > 1 ? "s" : "",
-             f->others[0]);
-    for (size_t k = 1; k < n; k++)
-        stp_append(lines, sizeof(lines), "%s%u",
-                   k + 1 == f->n_others ? " and " : ", ", f->others[k]);
-    if (f->n_others > n)
-        stp_append(lines, sizeof(lines), " and %zu more", f->n_others - n);
-    f->fix = shadow->fix;
-    c->idle[i] = shadow->kind == STP_CHECK_DEAD;
-    snprintf(f->text, sizeof(f->text), "%s%s match%s %s", shadow->before, lines,
-             f->n_others == 1 ? "es" : "", shadow->after);
-}
-
-/* Whether earlier rules of this kind cover rule 'i'; then adds a finding. */
+/* Whether an earlier rule of this kind has all that rule 'i' matches; then adds
+ * a finding. */
 static bool rules_try_shadow(struct check *c, size_t i,
                              const struct shadow *shadow, size_t n_met)
 {
     const struct stp_rule *rule = stp_policy_rule(c->policy, i);
-    enum stp_cover covered;
-    size_t n = 0;
 
-    for (size_t k = 0; k < n_met; k++)
-        if (shadow->counts == NULL ||
-            shadow->counts(stp_policy_rule(c->policy, c->met[k]), rule))
-            c->counted[n++] = c->met[k];
-    covered = rules_cover(c, i, n);
-    if (covered == STP_COVER_UNKNOWN)
-        check_spend(c, UINT64_MAX);
-    if (covered == STP_COVERED)
-        rules_add_shadow(c, i, shadow, n);
-    return covered == STP_COVERED;
+    for (size_t k = 0; k < n_met; k++) {
+        const size_t j = c->met[k];
+        const struct stp_rule *earlier = stp_policy_rule(c->policy, j);
+        struct stp_finding *f;
+
+        if ((shadow->counts != NULL && !shadow->counts(earlier, rule)) ||
+            !box_contains(&c->boxes[j], &c->boxes[i]))
+            continue;
+        f = check_add(c, i, shadow->kind, NULL, "%sline %u matches %s",
+                      shadow->before, earlier->line, shadow->after);
+        f->fix = shadow->fix;
+        check_add_other(c, j, f);
+        c->idle[i] = shadow->kind == STP_CHECK_DEAD;
+        return true;
+    }
+    return false;
 }
 
 /* ---- overlaps ---- */
 
-static const char *const side_names[STP_N_SIDES] = {
-    [STP_SIDE_BYTES] = "bytes",
-    [STP_SIDE_BYTES_PER_RANK] = "bytes per rank",
-    [STP_SIDE_NODES] = "nNodes",
-    [STP_SIDE_RANKS] = "nRanks",
-    [STP_SIDE_PIPE_OPS] = "numPipeOps",
-    [STP_SIDE_REG_BUFF] = "regBuff",
-    [STP_SIDE_OVERLAP] = "overlap",
-    [STP_SIDE_GRAPH] = "graph",
+static const char *const side_names[N_SIDES] = {
+    [SIDE_BYTES] = "bytes",         [SIDE_BYTES_PER_RANK] = "bytes per rank",
+    [SIDE_NODES] = "nNodes",        [SIDE_RANKS] = "nRanks",
+    [SIDE_PIPE_OPS] = "numPipeOps", [SIDE_REG_BUFF] = "regBuff",
+    [SIDE_OVERLAP] = "overlap",     [SIDE_GRAPH] = "graph",
 };
 
 enum { PART = 128 };
 
 /* The sides by which 'both' is less than 'box', and whether the earlier rule
  * decides only some of it, such as "bytes 0 to 4095". */
-static const char *rules_describe_part(const struct stp_box *both,
-                                       const struct stp_box *box,
+static const char *rules_describe_part(const struct box *both,
+                                       const struct box *box,
                                        const struct stp_rule *earlier,
                                        char text[PART])
 {
     text[0] = '\0';
-    for (int s = 0; s < STP_N_SIDES; s++) {
+    for (int s = 0; s < N_SIDES; s++) {
         const struct stp_range *side = &both->side[s];
         const bool is_one = side->min == side->max;
         const bool has_end = side->max != UINT64_MAX;
@@ -289,7 +340,7 @@ static const char *rules_describe_part(const struct stp_box *both,
 static void rules_add_overlap(struct check *c, size_t i, size_t n_met)
 {
     struct stp_finding *f = check_add(c, i, STP_CHECK_OVERLAP, NULL, NULL);
-    struct stp_box both;
+    struct box both;
     char more[64] = "", part[PART];
 
     for (size_t k = 0; k < n_met; k++)
@@ -297,10 +348,10 @@ static void rules_add_overlap(struct check *c, size_t i, size_t n_met)
     if (n_met > 1)
         snprintf(more, sizeof(more), ", and %zu more line%s for more of it",
                  n_met - 1, n_met == 2 ? "" : "s");
-    stp_boxes_intersect(&c->boxes[c->met[0]], &c->boxes[i], &both);
+    box_intersect(&c->boxes[c->met[0]], &c->boxes[i], &both);
     snprintf(f->text, sizeof(f->text),
-             "line %u comes before this rule for %s%s, so that it decides only "
-             "what is left",
+             "line %u comes before this rule for %s%s, so that it decides at "
+             "most what is left",
              f->others[0],
              rules_describe_part(&both, &c->boxes[i],
                                  stp_policy_rule(c->policy, c->met[0]), part),
@@ -313,12 +364,9 @@ static void rules_check_earlier(struct check *c, size_t i)
     const bool is_of_arms =
         stp_policy_get_kind(c->policy) == STP_POLICY_OF_ARMS;
     bool is_shadowed = false;
-    struct stp_box both;
+    struct box both;
     size_t n_met = 0;
 
-    check_spend(c, i);
-    if (c->status != STP_OK)
-        return;
     if (is_of_arms && !stp_pair_exists(rule->coll, rule->algo, rule->proto))
         check_add(c, i, STP_CHECK_NO_KERNEL,
                   stp_pair_exists(rule->coll, rule->algo, NCCL_PROTO_SIMPLE)
@@ -328,7 +376,7 @@ static void rules_check_earlier(struct check *c, size_t i)
                   stp_algo_name(rule->algo), stp_proto_name(rule->proto),
                   stp_coll_name(rule->coll))
             ->fix = STP_FIX_DROP;
-    else if (!stp_box_exists(&c->boxes[i]))
+    else if (!box_exists(&c->boxes[i]))
         check_add(c, i, STP_CHECK_DEAD, NULL,
                   "this rule is dead: no message has its bytes and also its "
                   "bytes per rank")
@@ -337,14 +385,11 @@ static void rules_check_earlier(struct check *c, size_t i)
         for (size_t j = 0; j < i; j++)
             if (!c->idle[j] &&
                 stp_policy_rule(c->policy, j)->coll == rule->coll &&
-                stp_boxes_intersect(&c->boxes[j], &c->boxes[i], &both))
+                box_intersect(&c->boxes[j], &c->boxes[i], &both))
                 c->met[n_met++] = j;
-        if (!is_of_arms)
-            is_shadowed = rules_try_shadow(c, i, &memory_shadow, n_met);
-        for (size_t s = 0; s < STP_N_OF(shadows) && is_of_arms &&
-                           !is_shadowed && c->status == STP_OK;
-             s++)
-            is_shadowed = rules_try_shadow(c, i, &shadows[s], n_met);
+        for (size_t s = 0; s < STP_N_OF(shadows) && !is_shadowed; s++)
+            is_shadowed = shadows[s].of_arms == is_of_arms &&
+                          rules_try_shadow(c, i, &shadows[s], n_met);
         if (!is_shadowed && n_met > 0)
             rules_add_overlap(c, i, n_met);
         return;
@@ -375,8 +420,8 @@ static void rules_add_gap(struct check *c, size_t i, size_t next)
     snprintf(f->text, sizeof(f->text),
              "no rule decides %s from %" PRIu64 " to %" PRIu64
              " bytes, between this rule and line %u",
-             coll, rule->bytes.max + 1,
-             c->boxes[next].side[STP_SIDE_BYTES].min - 1, f->others[0]);
+             coll, rule->bytes.max + 1, c->boxes[next].side[SIDE_BYTES].min - 1,
+             f->others[0]);
 }
 
 /* Derived policies end where nobody measured, and mean it, and those of buffers
@@ -387,23 +432,20 @@ static void rules_check_gap(struct check *c, size_t i)
     const int coll = stp_policy_rule(c->policy, i)->coll;
     const bool is_of_arms =
         stp_policy_get_kind(c->policy) == STP_POLICY_OF_ARMS;
-    uint64_t end = c->boxes[i].side[STP_SIDE_BYTES].max;
-    struct stp_box above = c->boxes[i]; /* what it would match without end */
-    uint64_t limit = 0;                 /* 2^64: where 'next' begins */
+    uint64_t end = c->boxes[i].side[SIDE_BYTES].max;
+    struct box above = c->boxes[i]; /* what it would match without end */
+    uint64_t limit = 0;             /* 2^64: where 'next' begins */
     size_t next = c->n;
     bool told = false; /* by an earlier rule with the same end */
 
     if (c->idle[i] || end == UINT64_MAX)
         return;
-    check_spend(c, c->n);
-    if (c->status != STP_OK)
-        return;
     for (size_t j = 0; j < c->n; j++) {
-        const struct stp_range *bytes = &c->boxes[j].side[STP_SIDE_BYTES];
+        const struct stp_range *bytes = &c->boxes[j].side[SIDE_BYTES];
 
         if (bytes->max < end || j == i || c->idle[j] ||
             stp_policy_rule(c->policy, j)->coll != coll ||
-            !stp_boxes_share_calls(&c->boxes[i], &c->boxes[j]))
+            !box_meets(&c->boxes[i], &c->boxes[j], SIDE_NODES))
             continue;
         if (bytes->min <= end + 1 && bytes->max > end)
             return;
@@ -413,9 +455,9 @@ static void rules_check_gap(struct check *c, size_t i)
             limit = bytes->min;
         }
     }
-    above.side[STP_SIDE_BYTES] = (struct stp_range){end + 1, limit - 1};
+    above.side[SIDE_BYTES] = (struct stp_range){end + 1, limit - 1};
     if ((next == c->n ? end >= UINT32_END : is_of_arms && !told) &&
-        stp_box_exists(&above))
+        box_exists(&above))
         rules_add_gap(c, i, next);
 }
 
@@ -442,7 +484,7 @@ enum stp_status stp_check(const struct stp_check_options *options,
                           struct stp_findings *findings_ret,
                           struct stp_error *err)
 {
-    struct check c = {.budget = MAX_COMPARISONS, .err = err};
+    struct check c = {.err = err};
     struct stp_policy *policy;
     size_t n;
 
@@ -455,12 +497,16 @@ enum stp_status stp_check(const struct stp_check_options *options,
     c.n = stp_policy_size(policy);
     c.out.has_rules = c.n > 0;
     n = c.n + 1; /* none may be legal, and is no failure */
-    if (!STP_ZEROED(c.boxes, n) || !STP_ZEROED(c.idle, n) ||
-        !STP_ZEROED(c.met, n) || !STP_ZEROED(c.counted, n) ||
-        !STP_ZEROED(c.by, n) || !STP_ZEROED(c.used, n))
+    if (c.n > MAX_RULES)
+        c.status = stp_fail(err, STP_ERR_LIMIT,
+                            "has %zu rules, expected at most %d: it would take "
+                            "too long to compare them",
+                            c.n, MAX_RULES);
+    else if (!STP_ZEROED(c.boxes, n) || !STP_ZEROED(c.idle, n) ||
+             !STP_ZEROED(c.met, n))
         c.status = stp_nomem(err);
     for (size_t i = 0; i < c.n && c.status == STP_OK; i++)
-        c.boxes[i] = stp_box_of(stp_policy_rule(policy, i));
+        c.boxes[i] = box_of(stp_policy_rule(policy, i));
     for (size_t i = 0; i < c.n && c.status == STP_OK; i++)
         rules_check_earlier(&c, i);
     for (size_t i = 0; i < c.n && c.status == STP_OK; i++)
@@ -470,9 +516,6 @@ enum stp_status stp_check(const struct stp_check_options *options,
     free(c.boxes);
     free(c.idle);
     free(c.met);
-    free(c.counted);
-    free(c.by);
-    free(c.used);
     stp_policy_free(policy);
     if (c.status != STP_OK) {
         stp_findings_free(&c.out);

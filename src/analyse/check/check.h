@@ -8,10 +8,10 @@
 #include "core/status.h"
 
 enum stp_check_kind {
-    STP_CHECK_DEAD,      /* earlier rules of its pair match all that it does */
-    STP_CHECK_SHADOWED,  /* so do earlier rules of pairs that NCCL always has */
+    STP_CHECK_DEAD, /* an earlier rule of its pair matches all that it does */
+    STP_CHECK_SHADOWED,  /* so does one of a pair that NCCL always has */
     STP_CHECK_NO_KERNEL, /* no NCCL has the pair for the collective */
-    STP_CHECK_FALLBACK,  /* decides where NCCL lacks the pairs before it */
+    STP_CHECK_FALLBACK,  /* so does one of a pair that NCCL may lack */
     STP_CHECK_OVERLAP,   /* an earlier rule decides a part of it */
     STP_CHECK_GAP,       /* sizes above it that no rule decides */
     STP_CHECK_BITS,      /* decides about sums that may get other bits, in a
@@ -63,7 +63,8 @@ struct stp_check_options {
 
 /* Checks a policy.  Returns STP_OK, and findings to be freed with
  * stp_findings_free(); or a status of stp_policy_parse(); STP_ERR_LIMIT for
- * rules that take too long to compare.  *findings_ret is untouched then. */
+ * more rules than can be compared in some seconds.  *findings_ret is untouched
+ * then. */
 enum stp_status stp_check(const struct stp_check_options *options,
                           struct stp_findings *findings_ret,
                           struct stp_error *err);
