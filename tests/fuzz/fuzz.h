@@ -25,7 +25,6 @@ struct Target {
 const Target *Find(std::string_view name);
 
 std::string Graphs(std::string_view bytes);
-std::string JobRuns(std::string_view bytes);
 std::string Journal(std::string_view bytes);
 std::string LearnedPolicy(std::string_view bytes);
 std::string Ledger(std::string_view bytes);

@@ -6,7 +6,6 @@
 #include <cstring>
 
 extern "C" {
-#include "report/jobs/job_runs_csv.h"
 #include "report/json.h"
 #include "report/logs/job_log_facts.h"
 #include "report/logs/job_log_machine.h"
@@ -146,18 +145,6 @@ std::string NcclLog(std::string_view bytes)
         RowsOf(bytes, "") != RowsOf(bytes, "srun: job 12 queued\n"))
         fault += "lines of others change rows";
     return fault;
-}
-
-std::string JobRuns(std::string_view bytes)
-{
-    const std::string path = WriteFile("runs.csv", bytes);
-    stp_job_runs runs{};
-    stp_error err{};
-
-    if (stp_job_runs_load(path.c_str(), &runs, &err) != STP_OK)
-        return FaultOf(err);
-    stp_job_runs_free(&runs);
-    return "";
 }
 
 std::string TrainingRuns(std::string_view bytes)

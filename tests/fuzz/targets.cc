@@ -13,7 +13,6 @@ namespace fuzz
 
 static const Target kTargets[] = {
     {"graphs", Graphs},
-    {"job_runs", JobRuns},
     {"journal", Journal},
     {"learned_policy", LearnedPolicy},
     {"ledger", Ledger},

@@ -14,7 +14,7 @@
 #include "core/utf8.h"
 #include "launch/launch.h"
 #include "report/folder.h"
-#include "report/jobs/job_runs_csv.h"
+#include "report/jobs/job_comparison.h"
 #include "report/take.h"
 
 #define DEFAULT_LOSS "[Ll]oss[ =:]+([-+]?([Nn]a[Nn]|[Ii]nf)|[-+0-9.eE]+)"
@@ -47,7 +47,6 @@ static const struct stp_option compare_table[] = {
     {"loss", 0, "REGEX", stp_option_text, AT(loss), .value = DEFAULT_LOSS},
     {"output", 'o', "FOLDER", stp_option_text, AT(output),
      .path = STP_PATH_FOLDER},
-    {"resume", 0, NULL, stp_option_flag, AT(resume), .needs.with = "output"},
     {"json", 0, NULL, stp_option_flag, .at = AT(json)},
     {0},
 };
@@ -94,38 +93,6 @@ static bool compare_name_file(const struct stp_compare_session *s,
 {
     return snprintf(path, STP_CLI_PATH, "%s/runs.csv", s->folder) <
            STP_CLI_PATH;
-}
-
-/* Takes the runs that the folder has, which must be none without --resume. */
-static int compare_read_folder(struct stp_compare_session *s, const char *path)
-{
-    const bool is_there = access(path, F_OK) == 0;
-    struct stp_job_runs *before;
-    const char *difference;
-    struct stp_error err;
-    int status = STP_EXIT_OK;
-
-    if (is_there && !s->o->resume)
-        return stp_complain("%s is there already, expected --resume or another "
-                            "folder",
-                            path);
-    if (!is_there && s->o->resume)
-        stp_complain("%s: no such file; the comparison begins", path);
-    if (!is_there)
-        return STP_EXIT_OK;
-    STP_TAKE(before, 1);
-    if (stp_job_runs_load(path, before, &err) != STP_OK)
-        status = stp_complain_error(path, &err);
-    else if (!stp_job_runs_alike(before, &s->runs, &difference)) {
-        stp_job_runs_free(before);
-        status = stp_complain("%s has runs with %s, expected the same "
-                              "command and options, or another folder",
-                              path, difference);
-    } else {
-        s->runs = *before;
-    }
-    free(before);
-    return status;
 }
 
 /* Makes the arms, and finds what records steps and where outputs go. */
@@ -232,15 +199,10 @@ static int compare_run_rounds(struct stp_compare_session *s)
 {
     const unsigned n_places = 2 * s->arms->n;
     const unsigned n = s->o->rounds * n_places;
-    unsigned first = 0; /* the round after those that were begun */
     char path[STP_CLI_PATH];
     struct stp_error err;
-    int status;
+    int status = STP_EXIT_OK;
 
-    for (size_t i = 0; i < s->runs.n; i++)
-        if (s->runs.runs[i].round >= first)
-            first = s->runs.runs[i].round + 1;
-    status = compare_agree(s, STP_EXIT_OK, &first);
     compare_estimate(s, n, s->o->limit_s, "at most");
     for (unsigned i = 0; i < n && status == STP_EXIT_OK && s->signal == 0;
          i++) {
@@ -248,7 +210,7 @@ static int compare_run_rounds(struct stp_compare_session *s)
             stp_progress("runs", i, n);
         status = compare_choose_port(s);
         if (status == STP_EXIT_OK)
-            status = stp_compare_run(s, first + i / n_places, i % n_places);
+            status = stp_compare_run(s, i / n_places, i % n_places);
         if (status == STP_EXIT_OK)
             status = compare_agree(s, status, &(unsigned){0});
         if (i == 0 && s->o->limit_s == 0 && status == STP_EXIT_OK)
@@ -277,10 +239,8 @@ static int compare_finish(struct stp_compare_session *s, int status)
     if (s->world->rank > 0)
         return s->signal != 0 ? STP_EXIT_FAILED : status;
     if (s->signal != 0 && s->o->output != NULL)
-        stp_complain("stopped by signal %d (%s); %s has %zu run%s, to which "
-                     "--resume adds",
-                     s->signal, strsignal(s->signal), s->folder, n,
-                     n == 1 ? "" : "s");
+        stp_complain("stopped by signal %d (%s); %s has %zu run%s", s->signal,
+                     strsignal(s->signal), s->folder, n, n == 1 ? "" : "s");
     else if (s->signal != 0)
         stp_complain("stopped by signal %d (%s) after %zu run%s", s->signal,
                      strsignal(s->signal), n, n == 1 ? "" : "s");
@@ -304,7 +264,7 @@ static int compare_finish(struct stp_compare_session *s, int status)
     return status;
 }
 
-/* One session at a time adds to a folder. */
+/* One session at a time writes to a folder, which has no runs yet. */
 static int compare_run_session(struct stp_compare_session *s)
 {
     struct stp_lock lock;
@@ -320,8 +280,10 @@ static int compare_run_session(struct stp_compare_session *s)
             status = stp_complain_error(NULL, &err);
         else
             is_locked = true;
-        if (is_locked)
-            status = compare_read_folder(s, path);
+        if (is_locked && access(path, F_OK) == 0)
+            status = stp_complain("%s is there already, expected another "
+                                  "folder",
+                                  path);
     }
     status = compare_agree(s, status, &(unsigned){0});
     if (status == STP_EXIT_OK) {

@@ -6,7 +6,7 @@
 
 #include "cli/cli.h"
 #include "child/job.h"
-#include "report/jobs/job_runs_csv.h"
+#include "report/jobs/job_comparison.h"
 
 enum {
     STP_COMPARE_ENVS = 8,       /* options --env */
@@ -28,7 +28,6 @@ struct stp_compare_options {
     const char *step_time; /* NULL: by NCCL's profiler */
     const char *loss;
     const char *output; /* NULL: a temporary folder */
-    bool resume;
     bool json;
     struct stp_arguments command;
 };

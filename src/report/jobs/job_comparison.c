@@ -1,10 +1,59 @@
-#include "report/jobs/job_runs_csv.h"
+#include "report/jobs/job_comparison.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "analyse/jobs/steps.h"
+#include "report/file.h"
 #include "report/table.h"
+#include "report/take.h"
 #include "report/words.h"
+
+/* ---- runs ---- */
+
+void stp_job_runs_add(struct stp_job_runs *runs, const struct stp_job_run *run)
+{
+    STP_TAKE_ROOM(runs->runs, runs->n, runs->capacity);
+    runs->runs[runs->n++] = *run;
+}
+
+enum stp_status stp_job_runs_save(const char *path,
+                                  const struct stp_job_runs *runs,
+                                  struct stp_error *err)
+{
+    struct stp_file file;
+
+    STP_TRY(stp_file_begin(path, &file, err));
+
+    fprintf(file.fp,
+            "# Runs of a job under several arms.\n# command: %s\n# step time: "
+            "%s\n",
+            runs->command, runs->step_time);
+    for (unsigned i = 0; i < runs->n_arms; i++)
+        fprintf(file.fp, "# arm %u: %s\n", i, runs->labels[i]);
+    fprintf(file.fp,
+            "round,place,arm,wall_s,step,steps,calls,loss,limited,start_s\n");
+    for (size_t i = 0; i < runs->n; i++) {
+        const struct stp_job_run *run = &runs->runs[i];
+
+        fprintf(file.fp, "%u,%u,%u,%.6f,%.9g,%u,%u,", run->round, run->place,
+                run->arm, run->wall_s, run->step, run->steps, run->calls);
+        if (!isnan(run->loss))
+            fprintf(file.fp, "%.17g", run->loss);
+        fprintf(file.fp, ",%d,%.3f\n", run->is_limited, run->start_s);
+    }
+
+    return stp_file_end(&file, STP_OK, err);
+}
+
+void stp_job_runs_free(struct stp_job_runs *runs)
+{
+    free(runs->runs);
+    runs->runs = NULL;
+    runs->n = runs->capacity = 0;
+}
+
+/* ---- what they say ---- */
 
 enum { TOLD_START_S = 5 }; /* a shorter one is not said */
 
@@ -193,8 +242,8 @@ enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
 
         if (c.n_rounds < 2)
             fprintf(fp,
-                    "%s: %.3fx in one round, which has no interval; add rounds "
-                    "with --resume, or give --rounds.\n",
+                    "%s: %.3fx in one round, which has no interval; give more "
+                    "--rounds.\n",
                     label, gain->gain);
         else if (gain->low <= 1 && gain->high >= 1)
             fprintf(

@@ -228,7 +228,7 @@ TEST_F(CliLaunch, ACompareThatCannotBeginIsExplainedOnce)
     EXPECT_THAT(RunRanks(2, kCompare + "-o runs -- true"), Each(1));
 
     EXPECT_EQ("steptune compare: runs/runs.csv is there already, expected "
-              "--resume or another folder\n",
+              "another folder\n",
               Read("err0"));
     EXPECT_EQ("", Read("err1"));
 }

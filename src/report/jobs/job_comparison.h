@@ -1,11 +1,12 @@
-/* job_runs_csv.h - the runs of a job that are compared, as a file to which
- * later runs are added
+/* job_comparison.h - the runs of a job that are compared, as a file, and what
+ * they say
  *
  * '#' lines say what was run: the command, where step times come from, and the
  * arms; then a row a run. */
 #pragma once
 
 #include <stdio.h>
+
 #include "analyse/jobs/runs.h"
 #include "core/status.h"
 
@@ -27,18 +28,6 @@ void stp_job_runs_add(struct stp_job_runs *runs, const struct stp_job_run *run);
 enum stp_status stp_job_runs_save(const char *path,
                                   const struct stp_job_runs *runs,
                                   struct stp_error *err);
-
-/* Into *runs_ret, to be freed; or leaves it untouched. */
-enum stp_status stp_job_runs_load(const char *path,
-                                  struct stp_job_runs *runs_ret,
-                                  struct stp_error *err);
-
-/* Whether the runs of 'a' may be added to those of 'b': else
- * '*difference_ret' says in static storage what 'a' has, such as "another
- * command". */
-bool stp_job_runs_alike(const struct stp_job_runs *a,
-                        const struct stp_job_runs *b,
-                        const char **difference_ret);
 
 void stp_job_runs_free(struct stp_job_runs *runs);
 
