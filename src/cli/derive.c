@@ -72,18 +72,10 @@ static const char *derive_read_arm(const struct stp_option *option,
 
 static const char *const outputs[] = {"policy", "memory", "stage", NULL};
 
-static const char *derive_read_output(const struct stp_option *option,
-                                      const char *text, void *at)
-{
-    if (strcmp(text, "constants") == 0)
-        return "policy, which decides instead of NCCL's model, memory or stage";
-    return stp_option_word(option, text, at);
-}
-
 static const struct stp_option derive_table[] = {
     {"output", 'o', "FILE", stp_option_text, AT(output),
      .path = STP_PATH_WRITE},
-    {"as", 0, "WHAT", derive_read_output, AT(as), .words = outputs,
+    {"as", 0, "WHAT", stp_option_word, AT(as), .words = outputs,
      .value = "policy"},
     {"objective", 0, "WHAT", stp_option_word, AT(objective),
      .from_name = stp_objective_from_name, .expected = "time or iteration",

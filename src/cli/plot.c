@@ -7,7 +7,6 @@
 #include "report/charts/plot.h"
 #include "report/file.h"
 #include "report/folder.h"
-#include "report/learning/journal.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/take.h"
 #include "report/training/train_charts.h"
@@ -19,8 +18,7 @@ enum { DEFAULT_CURVES = 8 };
 struct plot_options {
     struct stp_arguments files;
     const char *out;
-    unsigned format; /* STP_N_PLOT_FORMATS: all */
-    const char *title;
+    unsigned format;        /* STP_N_PLOT_FORMATS: all */
     int coll;               /* -1: as the files say */
     unsigned n_ranks;       /* 0: likewise */
     unsigned n_curves;      /* 0: not given */
@@ -40,7 +38,6 @@ static const struct stp_option plot_table[] = {
     {"out", 'o', "DIR", stp_option_text, AT(out), .path = STP_PATH_FOLDER},
     {"format", 0, "FORMAT", stp_option_word, AT(format), .words = formats,
      .value = "png"},
-    {"title", 0, "TEXT", stp_option_text, .at = AT(title)},
     {"curves", 0, "N", stp_option_count, AT(n_curves), .min = 1,
      .max = STP_PLOT_MAX_CURVES},
     {"collective", 0, "NAME", stp_option_coll, AT(coll), .absent = -1},
@@ -129,7 +126,7 @@ static enum stp_status plot_draw_curves(const struct plot_options *o,
                                         enum stp_plot_kind kind, int coll,
                                         struct stp_error *err)
 {
-    const struct stp_plot plot = {kind, coll, o->title, o->n_curves};
+    const struct stp_plot plot = {kind, coll, o->n_curves};
     char name[STP_PLOT_NAME];
     struct stp_chart chart;
 
@@ -263,7 +260,7 @@ static enum stp_status plot_training(struct plot_options *o,
         if (charts.all[i].why != NULL)
             continue;
         stp_train_chart_name(&charts.all[i], name);
-        stp_train_chart_make(&runs, &charts.all[i], o->title, &chart);
+        stp_train_chart_make(&runs, &charts.all[i], &chart);
         status = plot_draw(o, name, &chart, err);
     }
     /* on standard error, since it is no file */
@@ -283,29 +280,15 @@ static enum stp_status plot_training(struct plot_options *o,
 
 /* ---- the command ---- */
 
-/* The first of the files that begins so, or NULL. */
-static const char *plot_find_file(const struct plot_options *o,
-                                  bool (*begins)(const char *path))
-{
-    for (int i = 0; i < o->files.n; i++)
-        if (begins(o->files.v[i]))
-            return o->files.v[i];
-    return NULL;
-}
-
 static enum stp_status plot_files(struct plot_options *o, struct stp_error *err)
 {
-    const bool is_training = plot_find_file(o, stp_train_results_begin) != NULL;
     const char *idle = o->n_curves > 0 ? "--curves"
                        : o->coll >= 0  ? "--collective"
                                        : NULL;
+    bool is_training = false;
 
-    o->error_path = plot_find_file(o, stp_journal_begins);
-    if (o->error_path != NULL)
-        return stp_fail(
-            err, STP_ERR_SYNTAX,
-            "a journal, which has no plots: `steptune run --online` "
-            "prints what a job learned");
+    for (int i = 0; i < o->files.n; i++)
+        is_training |= stp_train_results_begin(o->files.v[i]);
     if (is_training && idle != NULL)
         return stp_fail(err, STP_ERR_RANGE,
                         "%s has no effect on results of `steptune train`",

@@ -153,8 +153,7 @@ Claims ClaimsOfRows(const std::string &name, const std::string &text)
 {
     const std::string end = fs::path(name).extension();
 
-    return end == ".csv"   ? ClaimsOfTable(text, ',')
-           : end == ".tsv" ? ClaimsOfTable(text, '\t')
+    return end == ".csv" ? ClaimsOfTable(text, ',')
            : text.rfind("# steptune version ", 0) == 0 ? ClaimsOfText(text)
                                                        : ClaimsOf(text);
 }

@@ -2,7 +2,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <limits.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -11,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/text.h"
 #include "report/file.h"
 #include "report/take.h"
 
@@ -112,29 +110,7 @@ void stp_chart_field(struct stp_chart *chart, const char *text)
     fputc('\t', chart->data);
 }
 
-/* ---- files ---- */
-
-/* Writes the script; the data is in the file 'data', or in it (NULL). */
-static void chart_write_script(const struct stp_chart *chart,
-                               enum stp_plot_format format, const char *data,
-                               FILE *fp)
-{
-    const char *ending = stp_plot_format_name(format);
-    const int stem = data != NULL ? (int)(strrchr(data, '.') - data) : 0;
-
-    if (data != NULL)
-        fprintf(fp, "# Draws the picture again: gnuplot %.*s.gp >%.*s.%s\n",
-                stem, data, stem, data, ending);
-    fprintf(fp, "format = '%s'\n", ending);
-    if (data == NULL)
-        fprintf(fp, "$data << EOD\n%sEOD\n", chart->data_text);
-    fputs("data = ", fp);
-    chart_quote(data != NULL ? data : "$data", fp);
-    fprintf(fp, "%s\n%s", chart->settings_text, stp_frame_gp);
-    for (size_t i = 0; i < STP_CHART_TEMPLATES; i++)
-        if (chart->templates[i] != NULL)
-            fputs(chart->templates[i], fp);
-}
+/* ---- gnuplot ---- */
 
 void stp_chart_write(struct stp_chart *chart, enum stp_plot_format format,
                      FILE *fp)
@@ -142,31 +118,13 @@ void stp_chart_write(struct stp_chart *chart, enum stp_plot_format format,
     if (fflush(chart->settings) != 0 || fflush(chart->data) != 0 ||
         ferror(chart->settings) || ferror(chart->data))
         stp_end_without_memory();
-    chart_write_script(chart, format, NULL, fp);
+    fprintf(fp, "format = '%s'\n$data << EOD\n%sEOD\ndata = '$data'\n%s\n%s",
+            stp_plot_format_name(format), chart->data_text,
+            chart->settings_text, stp_frame_gp);
+    for (size_t i = 0; i < STP_CHART_TEMPLATES; i++)
+        if (chart->templates[i] != NULL)
+            fputs(chart->templates[i], fp);
 }
-
-/* Writes data and script under the picture's name with other endings. */
-static enum stp_status chart_save_sources(const struct stp_chart *chart,
-                                          enum stp_plot_format format,
-                                          const char *path,
-                                          struct stp_error *err)
-{
-    const char *name = stp_base_name(path);
-    const char *dot = strrchr(name, '.');
-    const int stem = (int)((dot != NULL ? dot : name + strlen(name)) - path);
-    char data[PATH_MAX + 8], script[PATH_MAX + 8];
-    struct stp_file file;
-
-    snprintf(data, sizeof(data), "%.*s.tsv", stem, path);
-    snprintf(script, sizeof(script), "%.*s.gp", stem, path);
-    STP_TRY(
-        stp_file_save(data, chart->data_text, strlen(chart->data_text), err));
-    STP_TRY(stp_file_begin(script, &file, err));
-    chart_write_script(chart, format, data + (name - path), file.fp);
-    return stp_file_commit(&file, err);
-}
-
-/* ---- gnuplot ---- */
 
 /* An empty temporary file, which fclose() removes. */
 static enum stp_status gnuplot_script(FILE **script_ret, struct stp_error *err)
@@ -299,6 +257,5 @@ enum stp_status stp_chart_save(struct stp_chart *chart,
         status = stp_file_end(&file, status, err);
     }
     fclose(script);
-    return status == STP_OK ? chart_save_sources(chart, format, path, err)
-                            : status;
+    return status;
 }

@@ -2,9 +2,7 @@
  *
  * A chart is put together as text.  Its settings are assignments of gnuplot,
  * which stand above the templates (templates/NAME.gp); its data is
- * tab-separated text in blocks, which the templates read as `data`.  Saved
- * beside the picture, as NAME.gp and NAME.tsv, they draw it again: `gnuplot
- * NAME.gp >NAME.png`. */
+ * tab-separated text in blocks, which the templates read as `data`. */
 #pragma once
 
 #include <stdio.h>
@@ -65,11 +63,10 @@ void stp_chart_write(struct stp_chart *chart, enum stp_plot_format format,
                      FILE *fp);
 
 /* Draws the chart into the file 'path' with the program 'gnuplot' (NULL: as it
- * is found), 5.2 or later, then writes its script and data beside the picture.
- * The picture appears whole or not at all: one without its format's end, which
- * a full disk cut, is thrown away.  STP_ERR_NOTHING if there is no such
- * program, STP_ERR_IO if it fails, with what it said, or if a file cannot be
- * written. */
+ * is found), 5.2 or later.  The picture appears whole or not at all: one
+ * without its format's end, which a full disk cut, is thrown away.
+ * STP_ERR_NOTHING if there is no such program, STP_ERR_IO if it fails, with
+ * what it said, or if a file cannot be written. */
 enum stp_status stp_chart_save(struct stp_chart *chart,
                                enum stp_plot_format format, const char *gnuplot,
                                const char *path, struct stp_error *err);

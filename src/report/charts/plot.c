@@ -119,10 +119,9 @@ static void plot_set_words(const struct stp_labelled_set *set,
     char source[STP_LABEL * 4];
 
     stp_common_title(set, common, sizeof(common));
-    snprintf(title, sizeof(title), "%s%s%s %s%s%s%s",
-             plot->title != NULL ? plot->title : "",
-             plot->title != NULL ? ": " : "", stp_coll_title(plot_coll(plot)),
-             kinds[plot->kind].heading, of, common[0] ? ", " : "", common);
+    snprintf(title, sizeof(title), "%s %s%s%s%s",
+             stp_coll_title(plot_coll(plot)), kinds[plot->kind].heading, of,
+             common[0] ? ", " : "", common);
     stp_source_line(set, source, sizeof(source));
     stp_chart_text(chart, "title", title);
     stp_chart_text(chart, "source", source);

@@ -28,7 +28,6 @@ enum {
 struct stp_plot {
     enum stp_plot_kind kind;
     int coll;          /* ncclFunc_t, of the first two kinds */
-    const char *title; /* begins the title; NULL: nothing */
     unsigned n_curves; /* at most, of the first two kinds: 1 to
                           STP_PLOT_MAX_CURVES */
 };

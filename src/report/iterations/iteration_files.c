@@ -104,18 +104,12 @@ static const char *const iteration_ours[] = {
     "iteration_times_*.txt",
     "iteration_times_*.png",
     "iteration_times_*.svg",
-    "iteration_times_*.gp",
-    "iteration_times_*.tsv",
     "gain_vs_size*.png",
     "gain_vs_size*.svg",
-    "gain_vs_size*.gp",
-    "gain_vs_size*.tsv",
     "rounds.csv",
     "summary.md",
     "summary.json",
     "regimes.md",
-    "summary.csv", /* of earlier versions */
-    "regimes.csv",
 };
 
 /* Removes one of our files, or says that it is there. */

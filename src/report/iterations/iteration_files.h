@@ -7,8 +7,7 @@
  *                             `steptune derive`
  *   summary.md, summary.json  a row an arm and setting
  *   regimes.md                if they were looked for, which summary.json has
- *   *.png or *.svg            plots, beside them their data (*.tsv) and scripts
- *                             of gnuplot (*.gp)
+ *   *.png or *.svg            plots
  *
  * ARM is the arm's name with '-' for '/', SETTING such as
  * "overlap_8M_ratio1_layers8". */

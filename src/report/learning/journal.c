@@ -202,19 +202,6 @@ static bool journal_begins(const char *text, size_t len)
            memcmp(&text[at], journal_head, strlen(journal_head)) == 0;
 }
 
-bool stp_journal_begins(const char *path)
-{
-    char text[4096];
-    FILE *fp = fopen(path, "rb");
-    size_t len;
-
-    if (fp == NULL)
-        return false;
-    len = fread(text, 1, sizeof(text), fp);
-    fclose(fp);
-    return journal_begins(text, len);
-}
-
 enum stp_status stp_journal_read(const char *text, size_t len, size_t from,
                                  struct stp_journal_lines *lines_ret,
                                  struct stp_error *err)

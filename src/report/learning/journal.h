@@ -31,9 +31,6 @@ struct stp_journal_lines {
     size_t n;
 };
 
-/* Whether the file at 'path' begins as a journal does. */
-bool stp_journal_begins(const char *path);
-
 /* Reads the 'len' bytes at 'text', to be freed with stp_journal_free(), but
  * leaves out lines that begin before the byte 'from', which an earlier job
  * wrote.  A last line without an end, of a job that was killed, is left out; a

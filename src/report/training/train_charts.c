@@ -233,7 +233,7 @@ struct train_page {
 
 /* Sets the source, the title, and its second line, which names the mode and the
  * micro-batches unless they are compared. */
-static void page_set_words(struct train_page *page, const char *title)
+static void page_set_words(struct train_page *page)
 {
     const struct stp_train_view *view = &page->view;
     const struct stp_train_levels models =
@@ -246,8 +246,7 @@ static void page_set_words(struct train_page *page, const char *title)
     stp_chart_text(page->chart, "source", text);
     if (view->size != NULL)
         stp_train_level_label(STP_DIM_SIZE, view->step, label);
-    snprintf(text, sizeof(text), "%s%s%s%s%.50s, ", title != NULL ? title : "",
-             title != NULL ? ": " : "", page->kind->heading,
+    snprintf(text, sizeof(text), "%s%s%.50s, ", page->kind->heading,
              label[0] ? ", " : "", label);
     for (size_t i = 0; i < models.n; i++)
         stp_append(text, sizeof(text), "%s%s",
@@ -578,7 +577,7 @@ static void page_write_keys(struct train_page *page, bool lined)
 }
 
 /* Writes all of a chart whose points were found. */
-static void page_write(struct train_page *page, const char *title)
+static void page_write(struct train_page *page)
 {
     const enum stp_train_value value = page->kind->points.value;
     const bool losses = value == STP_VALUE_LOSS;
@@ -609,7 +608,7 @@ static void page_write(struct train_page *page, const char *title)
         page->unit = 1e-3; /* of short epochs */
         y_title = "Epoch time (ms)";
     }
-    page_set_words(page, title);
+    page_set_words(page);
     stp_chart_arrays(page->chart, n_panels,
                      "titles rows columns first count groups most tops");
     if (lined)
@@ -647,7 +646,7 @@ static void page_write(struct train_page *page, const char *title)
 
 void stp_train_chart_make(const struct stp_train_runs *runs,
                           const struct stp_train_chart *chart,
-                          const char *title, struct stp_chart *chart_ret)
+                          struct stp_chart *chart_ret)
 {
     struct train_page page = {.kind = &kinds[chart->kind],
                               .view = stp_train_view_of(runs, chart->size),
@@ -657,6 +656,6 @@ void stp_train_chart_make(const struct stp_train_runs *runs,
 
     page.points = stp_train_points_find(&page.view, &page.kind->points);
     stp_chart_begin(templates, 2, page.kind->columns, page.chart);
-    page_write(&page, title);
+    page_write(&page);
     stp_train_points_free(&page.points);
 }

@@ -36,11 +36,10 @@ enum { STP_TRAIN_CHART_NAME = 192 };
 void stp_train_chart_name(const struct stp_train_chart *chart,
                           char name[STP_TRAIN_CHART_NAME]);
 
-/* Makes a chart that is not left out, to be freed with stp_chart_free();
- * 'title' (NULL: nothing) begins its title. */
+/* Makes a chart that is not left out, to be freed with stp_chart_free(). */
 void stp_train_chart_make(const struct stp_train_runs *runs,
                           const struct stp_train_chart *chart,
-                          const char *title, struct stp_chart *chart_ret);
+                          struct stp_chart *chart_ret);
 
 /* Whether the file at 'path' begins as results of training do. */
 bool stp_train_results_begin(const char *path);

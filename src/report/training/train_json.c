@@ -304,20 +304,12 @@ static enum stp_status train_read_row(const cJSON *row, size_t n,
                                       struct stp_error *err)
 {
     const bool is_notebook = notebook_wrote(row);
-    const char *tuner =
-        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "tuner"));
     const char *name =
         cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "source"));
     struct stp_train_run run = {.n_epochs = 0};
     int source = STP_SOURCE_MEASURED;
     enum stp_status status = STP_OK;
 
-    if (tuner != NULL && strcmp(tuner, "nccl") != 0)
-        return stp_fail(err, STP_ERR_SYNTAX,
-                        "run %zu was trained with '%.64s' by an earlier "
-                        "version, expected NCCL's own choice; `steptune "
-                        "iterate` and `steptune compare` compare tuners",
-                        n + 1, tuner);
     if (is_notebook)
         run = notebook_run;
     for (size_t i = 0; i < STP_N_OF(train_keys) && status == STP_OK; i++)

@@ -39,18 +39,7 @@ class Plots : public IterationFolder
                                                    STP_PLOT_SVG,
                                                    program_.c_str(), &err_))
             << err_.text;
-        return Pictures().size();
-    }
-
-    // Scripts and data stand beside them.
-    std::vector<std::string> Pictures() const
-    {
-        std::vector<std::string> names;
-        for (const std::string &name : Files())
-            if (fs::path(name).extension() != ".gp" &&
-                fs::path(name).extension() != ".tsv")
-                names.push_back(name);
-        return names;
+        return Files().size();
     }
 
     TemporaryFolder elsewhere_;
@@ -230,7 +219,7 @@ TEST_F(Plots, GainsAreOfEachModeAndRatioWithSeveralSizes)
           "gain_vs_size_fsdp_ratio1_layers8",
           "iteration_times_ecdf_fsdp_1M_ratio2_layers8",
           "iteration_times_histogram_fsdp_4M_ratio1_layers8"})
-        EXPECT_THAT(Pictures(), testing::Contains(name + std::string(".svg")));
+        EXPECT_THAT(Files(), testing::Contains(name + std::string(".svg")));
 }
 
 TEST_F(Plots, ArmsThatNeverRanBesideAutoHaveNoGains)
@@ -274,12 +263,12 @@ TEST_F(Plots, GnuplotTakesTheScripts)
             << err_.text;
     }
 
-    for (const std::string &file : Pictures())
+    for (const std::string &file : Files())
         EXPECT_THAT(Read(file), StartsWith(file.substr(file.size() - 3) == "png"
                                                ? "\x89PNG\r\n\x1a\n"
                                                : "<?xml"))
             << file;
-    EXPECT_EQ(10u, Pictures().size());
+    EXPECT_EQ(10u, Files().size());
     EXPECT_EQ(STP_OK, stp_iteration_folder(dir_.c_str(), true, &err_));
     EXPECT_TRUE(fs::is_empty(dir_)) << "all are ours";
 }

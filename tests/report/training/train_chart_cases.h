@@ -42,12 +42,12 @@ class Charts
         return "not there";
     }
 
-    std::string Script(const std::string &name, const char *title = nullptr)
+    std::string Script(const std::string &name)
     {
         for (size_t i = 0; i < all.n; i++)
             if (Name(all.all[i]) == name)
                 return charts::Script([&](stp_chart *chart) {
-                    stp_train_chart_make(&runs_.all, &all.all[i], title, chart);
+                    stp_train_chart_make(&runs_.all, &all.all[i], chart);
                 });
         return "not there";
     }

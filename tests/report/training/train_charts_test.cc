@@ -347,8 +347,8 @@ TEST(TrainCharts, TitlesSayWhatWasNotMeasured)
     Runs runs;
     runs.Add({"single", "base", "fp32", 1}, {1, 1});
     runs.Add({"single", "base", "bf16", 1}, {1, 1}).source = STP_SOURCE_VIRTUAL;
-    EXPECT_THAT(Charts(runs).Script("train_throughput", "My job"),
-                HasSubstr("'My job: Training: throughput, Made-up GPU (partly "
+    EXPECT_THAT(Charts(runs).Script("train_throughput"),
+                HasSubstr("'Training: throughput, Made-up GPU (partly "
                           "virtual, not measured)'"));
     runs.Add({"single", "base", "tf32", 1}, {1, 1}).source =
         STP_SOURCE_RECORDED;

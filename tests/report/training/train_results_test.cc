@@ -229,10 +229,6 @@ TEST_F(TrainResults, SayWhatIsWrongWithAFile)
         {"\"epoch_times\":\t[0.5]", "\"epoch_times\":\t[0]",
          "run 2 with a epoch_times that means nothing, expected seconds above "
          "0"},
-        {"\"mode\"", "\"tuner\": \"best.conf\", \"mode\"",
-         "run 2 was trained with 'best.conf' by an earlier version, expected "
-         "NCCL's own choice; `steptune iterate` and `steptune compare` compare "
-         "tuners"},
     };
 
     for (const auto &c : cases) {
