@@ -28,12 +28,10 @@ struct stp_job_run {
     unsigned place; /* in the round, from 0 */
     unsigned arm;
     double wall_s;
-    double step;     /* time; 0: not known */
-    unsigned steps;  /* that it is the mean of */
-    unsigned calls;  /* collectives of a step; 0: not known */
-    double loss;     /* the last one that the job printed; NAN: none */
-    bool is_limited; /* a time limit ended it */
-    double start_s;  /* before its first communicator; 0: not known */
+    double step;    /* time; 0: not known */
+    unsigned steps; /* that it is the mean of */
+    unsigned calls; /* collectives of a step; 0: not known */
+    double loss;    /* the last one that the job printed; NAN: none */
 };
 
 /* The arm that runs at a place of a round, which has two for each arm. */

@@ -31,8 +31,7 @@ enum stp_status stp_job_runs_save(const char *path,
             runs->command, runs->step_time);
     for (unsigned i = 0; i < runs->n_arms; i++)
         fprintf(file.fp, "# arm %u: %s\n", i, runs->labels[i]);
-    fprintf(file.fp,
-            "round,place,arm,wall_s,step,steps,calls,loss,limited,start_s\n");
+    fprintf(file.fp, "round,place,arm,wall_s,step,steps,calls,loss\n");
     for (size_t i = 0; i < runs->n; i++) {
         const struct stp_job_run *run = &runs->runs[i];
 
@@ -40,7 +39,7 @@ enum stp_status stp_job_runs_save(const char *path,
                 run->arm, run->wall_s, run->step, run->steps, run->calls);
         if (!isnan(run->loss))
             fprintf(file.fp, "%.17g", run->loss);
-        fprintf(file.fp, ",%d,%.3f\n", run->is_limited, run->start_s);
+        fputc('\n', file.fp);
     }
 
     return stp_file_end(&file, STP_OK, err);
@@ -55,20 +54,16 @@ void stp_job_runs_free(struct stp_job_runs *runs)
 
 /* ---- what they say ---- */
 
-enum { TOLD_START_S = 5 }; /* a shorter one is not said */
-
 /* How times are printed. */
 static const struct {
     const char *word; /* in JSON */
     const char *unit; /* in JSON; NULL: the job's own */
     const char *heading;
-    const char *noun; /* of what is compared */
     int digits;
 } measures[] = {
-    [STP_JOB_GPU] = {"gpu", "us", "step us", "step", 1},
-    [STP_JOB_PRINTED] = {"printed", NULL, "step as printed", "step",
-                         STP_TABLE_SHORT},
-    [STP_JOB_WALL] = {"wall", "s", "run s", "run", 3},
+    [STP_JOB_GPU] = {"gpu", "us", "step us", 1},
+    [STP_JOB_PRINTED] = {"printed", NULL, "step as printed", STP_TABLE_SHORT},
+    [STP_JOB_WALL] = {"wall", "s", "run s", 3},
 };
 
 /* Everything that is printed of a comparison. */
@@ -107,43 +102,18 @@ static const char *comparison_verdict(const struct comparison *c, unsigned arm)
     return gain->high < 1 ? "slower" : "no difference";
 }
 
-/* "2.301", or "2.301 (2.300 to 2.302)". */
-static void comparison_print_loss(const struct stp_job_arm *arm, char text[96])
+/* "2.301", "2.301 (2.300 to 2.302)", or "-" without losses. */
+static const char *comparison_loss_text(const struct stp_job_arm *arm,
+                                        char text[96])
 {
+    if (arm->n_losses == 0)
+        return "-";
     if (arm->loss_min == arm->loss_max)
         snprintf(text, 96, "%.6g", arm->loss_min);
     else
         snprintf(text, 96, "%.6g (%.6g to %.6g)", arm->loss, arm->loss_min,
                  arm->loss_max);
-}
-
-static void comparison_print_loss_change(const struct comparison *c,
-                                         unsigned number, FILE *fp)
-{
-    const struct stp_job_arm *base = &c->arms[0];
-    const struct stp_job_arm *arm = &c->arms[number];
-    const double spread = base->loss_max - base->loss_min;
-    const double difference = arm->loss - base->loss;
-    char own[96], baseline[96];
-
-    if (base->n_losses == 0 || arm->n_losses == 0)
-        return;
-    comparison_print_loss(arm, own);
-    comparison_print_loss(base, baseline);
-    if (spread == 0 && arm->loss_min == arm->loss_max &&
-        arm->loss_min == base->loss_min) {
-        fprintf(fp, "Last loss: %s in all runs of %s and %s.\n", own,
-                c->runs->labels[number], c->runs->labels[0]);
-        return;
-    }
-    fprintf(fp, "Last loss: %s under %s, %s under %s: a difference of %+.2g, ",
-            own, c->runs->labels[number], baseline, c->runs->labels[0],
-            difference);
-    if (base->n_losses < 2)
-        fprintf(fp, "of one run of the latter.\n");
-    else
-        fprintf(fp, "%s than between runs of the latter (%.2g).\n",
-                fabs(difference) > spread ? "more" : "no more", spread);
+    return text;
 }
 
 static void comparison_print_table(const struct comparison *c, bool is_json,
@@ -151,7 +121,10 @@ static void comparison_print_table(const struct comparison *c, bool is_json,
 {
     struct stp_table t = stp_table_result(is_json);
     const struct stp_job_runs *runs = c->runs;
+    bool has_losses = false;
 
+    for (unsigned i = 0; i < runs->n_arms; i++)
+        has_losses |= c->arms[i].n_losses > 0;
     if (is_json) {
         stp_table_word(&t, "command", NULL, runs->command);
         stp_table_word(&t, "measure", NULL, measures[c->measure].word);
@@ -168,6 +141,7 @@ static void comparison_print_table(const struct comparison *c, bool is_json,
     for (unsigned k = 0; k < runs->n_arms && c->n_rounds > 0; k++) {
         const unsigned i = c->order[k];
         const struct stp_job_arm *arm = &c->arms[i];
+        char loss[96];
 
         stp_table_row(&t);
         stp_table_word(&t, "arm", "<arm", c->runs->labels[i]);
@@ -181,6 +155,9 @@ static void comparison_print_table(const struct comparison *c, bool is_json,
             stp_table_text(&t, "95% interval", "-");
         }
         stp_table_word(&t, "verdict", "<verdict", comparison_verdict(c, i));
+        if (has_losses)
+            stp_table_text(&t, "<last loss", "%s",
+                           comparison_loss_text(arm, loss));
 
         const bool has = arm->n_losses > 0;
 
@@ -191,25 +168,6 @@ static void comparison_print_table(const struct comparison *c, bool is_json,
                          STP_TABLE_SHORT);
     }
     stp_table_end(&t, fp);
-}
-
-/* Says how long runs take before they communicate, where that is known. */
-static void comparison_print_start(const struct comparison *c, FILE *fp)
-{
-    double start_s = 0, wall_s = 0, n = 0;
-
-    for (size_t i = 0; i < c->runs->n; i++)
-        if (c->runs->runs[i].start_s > 0) {
-            start_s += c->runs->runs[i].start_s;
-            wall_s += c->runs->runs[i].wall_s;
-            n++;
-        }
-    if (n > 0 && start_s / n >= TOLD_START_S)
-        fprintf(fp,
-                "A run takes %.3g s, of which %.3g pass before its first "
-                "communicator (imports and the like)%s.\n",
-                wall_s / n, start_s / n,
-                c->measure == STP_JOB_WALL ? ", in which no arm differs" : "");
 }
 
 enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
@@ -233,35 +191,6 @@ enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
         fprintf(fp, "No round is complete: nothing is compared.\n");
         return STP_OK;
     }
-    for (unsigned k = 1; k < runs->n_arms; k++) {
-        const unsigned i = c.order[k];
-        const char *label = c.runs->labels[i];
-        const char *baseline = c.runs->labels[0];
-        const struct stp_gain *gain = &c.arms[i].gain;
-        const char *interval = STP_INTERVAL_TEXT(gain);
-
-        if (c.n_rounds < 2)
-            fprintf(fp,
-                    "%s: %.3fx in one round, which has no interval; give more "
-                    "--rounds.\n",
-                    label, gain->gain);
-        else if (gain->low <= 1 && gain->high >= 1)
-            fprintf(
-                fp,
-                "%s: no difference from %s beyond noise (%.3fx, 95 percent: "
-                "%s).\n",
-                label, baseline, gain->gain, interval);
-        else
-            fprintf(
-                fp,
-                "%s makes the %s %.3fx as fast as %s (95 percent: %s): it is "
-                "%s.\n",
-                label, measures[c.measure].noun, gain->gain, baseline, interval,
-                comparison_verdict(&c, i));
-    }
-    for (unsigned i = 1; i < runs->n_arms; i++)
-        comparison_print_loss_change(&c, c.order[i], fp);
-
     const struct stp_job_run *run = &c.runs->runs[0];
 
     if (c.measure == STP_JOB_GPU && run->calls == 1)
@@ -282,6 +211,5 @@ enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
         fprintf(fp, "; the first %d percent of each run are left out",
                 STP_WARM_UP_PERCENT);
     fprintf(fp, ".\n");
-    comparison_print_start(&c, fp);
     return STP_OK;
 }
