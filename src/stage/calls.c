@@ -1,10 +1,11 @@
 /*
  * calls.c - NCCL's functions, as applications call them
  *
- * Each hands its call to NCCL; a collective that a rule names runs on a twin,
- * between two copies.  Inside ncclGroupStart() and ncclGroupEnd() NCCL starts
- * nothing before the end: copies wait in a list of the thread until then, and
- * so do communicators that the group makes.
+ * Each hands its call to the caller's NCCL; where that is the one which is
+ * staged, a collective that a rule names runs on a twin, between two copies.
+ * Inside ncclGroupStart() and ncclGroupEnd() NCCL starts nothing before the
+ * end: copies wait in a list of the thread until then, and so do communicators
+ * that the group makes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -254,25 +255,25 @@ static ncclResult_t collective_stage(const struct collective *k)
     return result;
 }
 
-EXPORTED ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count,
-                                    int type, int op, ncclComm_t comm,
-                                    cudaStream_t stream)
+static ncclResult_t own_ncclAllReduce(const void *send, void *recv,
+                                      size_t count, int type, int op,
+                                      ncclComm_t comm, cudaStream_t stream)
 {
     return collective_stage(&(struct collective){
         ncclFuncAllReduce, send, recv, count, type, op, comm, stream});
 }
 
-EXPORTED ncclResult_t ncclAllGather(const void *send, void *recv, size_t count,
-                                    int type, ncclComm_t comm,
-                                    cudaStream_t stream)
+static ncclResult_t own_ncclAllGather(const void *send, void *recv,
+                                      size_t count, int type, ncclComm_t comm,
+                                      cudaStream_t stream)
 {
     return collective_stage(&(struct collective){
         ncclFuncAllGather, send, recv, count, type, NCCL_OP_SUM, comm, stream});
 }
 
-EXPORTED ncclResult_t ncclReduceScatter(const void *send, void *recv,
-                                        size_t count, int type, int op,
-                                        ncclComm_t comm, cudaStream_t stream)
+static ncclResult_t own_ncclReduceScatter(const void *send, void *recv,
+                                          size_t count, int type, int op,
+                                          ncclComm_t comm, cudaStream_t stream)
 {
     return collective_stage(&(struct collective){
         ncclFuncReduceScatter, send, recv, count, type, op, comm, stream});
@@ -314,7 +315,7 @@ static ncclResult_t group_leave(ncclResult_t result, bool is_run)
     return result;
 }
 
-EXPORTED ncclResult_t ncclGroupStart(void)
+static ncclResult_t own_ncclGroupStart(void)
 {
     ncclResult_t result;
 
@@ -327,7 +328,7 @@ EXPORTED ncclResult_t ncclGroupStart(void)
     return result == ncclSuccess ? result : group_leave(result, false);
 }
 
-EXPORTED ncclResult_t ncclGroupEnd(void)
+static ncclResult_t own_ncclGroupEnd(void)
 {
     const bool is_outermost =
         group != NULL && group->depth == 1 && n_inside == 0;
@@ -340,7 +341,7 @@ EXPORTED ncclResult_t ncclGroupEnd(void)
     return group_leave(is_begun ? result : ncclUnhandledCudaError, true);
 }
 
-EXPORTED ncclResult_t ncclGroupSimulateEnd(void *info)
+static ncclResult_t own_ncclGroupSimulateEnd(void *info)
 {
     return group_leave(CALL(ncclGroupSimulateEnd, info), false);
 }
@@ -392,8 +393,8 @@ static uint64_t birth_hash_id(const ncclUniqueId *id, int n_ids)
     return key;
 }
 
-EXPORTED ncclResult_t ncclCommInitAll(ncclComm_t *comms, int n_gpus,
-                                      const int *gpus)
+static ncclResult_t own_ncclCommInitAll(ncclComm_t *comms, int n_gpus,
+                                        const int *gpus)
 {
     const ncclResult_t result = CALL(ncclCommInitAll, comms, n_gpus, gpus);
     struct group all = {.depth = 1};
@@ -415,8 +416,8 @@ EXPORTED ncclResult_t ncclCommInitAll(ncclComm_t *comms, int n_gpus,
     return result;
 }
 
-EXPORTED ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks,
-                                       ncclUniqueId id, int rank)
+static ncclResult_t own_ncclCommInitRank(ncclComm_t *comm, int n_ranks,
+                                         ncclUniqueId id, int rank)
 {
     const ncclResult_t result = CALL(ncclCommInitRank, comm, n_ranks, id, rank);
 
@@ -424,9 +425,9 @@ EXPORTED ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks,
     return result;
 }
 
-EXPORTED ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks,
-                                             ncclUniqueId id, int rank,
-                                             ncclConfig_t *config)
+static ncclResult_t own_ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks,
+                                               ncclUniqueId id, int rank,
+                                               ncclConfig_t *config)
 {
     const ncclResult_t result =
         CALL(ncclCommInitRankConfig, comm, n_ranks, id, rank, config);
@@ -435,10 +436,10 @@ EXPORTED ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks,
     return result;
 }
 
-EXPORTED ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int n_ranks,
-                                               int rank, int n_ids,
-                                               ncclUniqueId *ids,
-                                               ncclConfig_t *config)
+static ncclResult_t own_ncclCommInitRankScalable(ncclComm_t *comm, int n_ranks,
+                                                 int rank, int n_ids,
+                                                 ncclUniqueId *ids,
+                                                 ncclConfig_t *config)
 {
     const ncclResult_t result =
         CALL(ncclCommInitRankScalable, comm, n_ranks, rank, n_ids, ids, config);
@@ -448,8 +449,8 @@ EXPORTED ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int n_ranks,
     return result;
 }
 
-EXPORTED ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
-                                    ncclComm_t *child, ncclConfig_t *config)
+static ncclResult_t own_ncclCommSplit(ncclComm_t comm, int color, int key,
+                                      ncclComm_t *child, ncclConfig_t *config)
 {
     struct stp_comm *parent = call_find(comm);
     const ncclResult_t result =
@@ -529,9 +530,9 @@ static ncclResult_t end_group(ncclResult_t result)
     return result != ncclSuccess ? result : ended;
 }
 
-EXPORTED ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded,
-                                     int n_excluded, ncclComm_t *child,
-                                     ncclConfig_t *config, int flags)
+static ncclResult_t own_ncclCommShrink(ncclComm_t comm, int *excluded,
+                                       int n_excluded, ncclComm_t *child,
+                                       ncclConfig_t *config, int flags)
 {
     struct stp_comm *parent = call_find(comm);
     const bool is_abort = (flags & NCCL_SHRINK_WITH_ABORT) != 0;
@@ -560,7 +561,7 @@ EXPORTED ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded,
     return result;
 }
 
-EXPORTED ncclResult_t ncclCommFinalize(ncclComm_t comm)
+static ncclResult_t own_ncclCommFinalize(ncclComm_t comm)
 {
     struct stp_comm *c = call_find(comm);
 
@@ -572,7 +573,7 @@ EXPORTED ncclResult_t ncclCommFinalize(ncclComm_t comm)
     return CALL(ncclCommFinalize, comm);
 }
 
-EXPORTED ncclResult_t ncclCommDestroy(ncclComm_t comm)
+static ncclResult_t own_ncclCommDestroy(ncclComm_t comm)
 {
     struct stp_comm *c = n_inside == 0 ? stp_comm_find(comm, true) : NULL;
     ncclResult_t result;
@@ -605,7 +606,7 @@ static void *end_abort_later(void *c)
 
 /* Waits for nothing while a staged operation of any communicator is on its way:
  * this one's may be behind it in a stream. */
-EXPORTED ncclResult_t ncclCommAbort(ncclComm_t comm)
+static ncclResult_t own_ncclCommAbort(ncclComm_t comm)
 {
     struct stp_comm *c = n_inside == 0 ? stp_comm_find(comm, true) : NULL;
     pthread_t thread;
@@ -621,7 +622,7 @@ EXPORTED ncclResult_t ncclCommAbort(ncclComm_t comm)
     return ncclSuccess;
 }
 
-EXPORTED ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
+static ncclResult_t own_ncclCommRevoke(ncclComm_t comm, int flags)
 {
     struct stp_comm *c = call_find(comm);
     ncclResult_t result;
@@ -639,14 +640,14 @@ EXPORTED ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
     return result;
 }
 
-EXPORTED ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
+static ncclResult_t own_ncclCommSuspend(ncclComm_t comm, int flags)
 {
     end_staging(comm, STP_PLAIN_ENDED);
     return CALL(ncclCommSuspend, comm, flags);
 }
 
-EXPORTED ncclResult_t ncclCommGetAsyncError(ncclComm_t comm,
-                                            ncclResult_t *error)
+static ncclResult_t own_ncclCommGetAsyncError(ncclComm_t comm,
+                                              ncclResult_t *error)
 {
     struct stp_comm *c = call_find(comm);
     ncclResult_t result = CALL(ncclCommGetAsyncError, comm, error), other;
@@ -662,27 +663,38 @@ EXPORTED ncclResult_t ncclCommGetAsyncError(ncclComm_t comm,
     return result;
 }
 
-EXPORTED ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory,
-                                             size_t n_bytes,
-                                             ncclWindow_t *window, int flags)
+static ncclResult_t own_ncclCommWindowRegister(ncclComm_t comm, void *memory,
+                                               size_t n_bytes,
+                                               ncclWindow_t *window, int flags)
 {
     end_staging(comm, STP_PLAIN_OWN_WINDOWS);
     return CALL(ncclCommWindowRegister, comm, memory, n_bytes, window, flags);
 }
 
-/* ---- the rest ---- */
+/* ---- the entries ---- */
 
 /* The two functions that return a text do so for any argument. */
-#define OTHER_CALL(type, name, parameters, arguments)                            \
-    EXPORTED type name parameters                                                \
-    {                                                                            \
-        const struct stp_real_nccl *nccl = &stp_stage()->nccl;                   \
-                                                                                 \
-        return nccl->name != NULL                                              \
-                   ? nccl->name arguments                                      \
-                   : _Generic((type)0,                                         \
-                       const char *: "there is no such function",              \
-                       default: ncclInvalidUsage); \
+#define HAND_ON(nccl, type, name, arguments)                                   \
+    ((nccl)->name != NULL                                                        \
+         ? (nccl)->name arguments                                                \
+         : _Generic((type)0,                                                     \
+             const char *: "there is no such function",                          \
+             default: ncclInvalidUsage))
+#define ENTRY(type, name, parameters, arguments, otherwise)                    \
+    EXPORTED type name parameters                                              \
+    {                                                                          \
+        const struct stp_real_nccl *other =                                    \
+            stp_stage_enter(__builtin_return_address(0));                      \
+                                                                               \
+        return other != NULL ? HAND_ON(other, type, name, arguments)           \
+                             : otherwise;                                      \
     }
+#define OWN_CALL(type, name, parameters, arguments)                            \
+    ENTRY(type, name, parameters, arguments, own_##name arguments)
+NCCL_MANAGING_CALLS(OWN_CALL)
+NCCL_STAGED_CALLS(OWN_CALL)
+#define OTHER_CALL(type, name, parameters, arguments)                          \
+    ENTRY(type, name, parameters, arguments,                                   \
+          HAND_ON(&stp_stage()->nccl, type, name, arguments))
 NCCL_STREAM_CALLS(OTHER_CALL)
 NCCL_OTHER_CALLS(OTHER_CALL)

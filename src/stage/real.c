@@ -72,29 +72,92 @@ static bool real_look_in_folders(char *path)
     return false;
 }
 
-bool stp_real_find_nccl(struct stp_real_nccl *nccl)
+/* ---- NCCL ---- */
+
+struct caller {
+    const void *code;
+    const void *next;    /* the linker's next ncclGetVersion() */
+    bool is_behind_next; /* it was loaded later */
+    struct stp_real_object *object;
+    char path[N_PATH]; /* "": the program's, or no object's */
+};
+
+static int real_look_at_caller(struct dl_phdr_info *info, size_t size,
+                               void *user)
+{
+    struct caller *caller = user;
+    struct stp_real_object object = {UINTPTR_MAX, 0};
+
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        const uintptr_t begin = info->dlpi_addr + part->p_vaddr;
+
+        if (part->p_type != PT_LOAD)
+            continue;
+        if (begin < object.begin)
+            object.begin = begin;
+        if (begin + part->p_memsz > object.end)
+            object.end = begin + part->p_memsz;
+    }
+    caller->is_behind_next |= stp_real_has(&object, caller->next);
+    if (!stp_real_has(&object, caller->code))
+        return 0;
+    *caller->object = object;
+    snprintf(caller->path, N_PATH, "%s", info->dlpi_name);
+    return 1;
+}
+
+/* The NCCL of objects that show none. */
+static void *real_open_first(void)
 {
     const char *named = getenv("STEPTUNE_NCCL");
-    char path[N_PATH];
-    void *library = NULL;
+    char path[N_PATH] = LIBRARY ".2";
 
-    if (dlsym(RTLD_NEXT, "ncclGetVersion") != NULL)
-        library = RTLD_NEXT; /* calls that are not ours go there anyhow */
-    else if (named != NULL && named[0] != '\0')
-        library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
-    else if (dl_iterate_phdr(real_look_at_loaded, path) != 0 ||
-             real_look_in_folders(path))
-        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    else
-        library = dlopen(LIBRARY ".2", RTLD_NOW | RTLD_LOCAL);
+    if (dl_iterate_phdr(real_look_at_loaded, path) == 0) {
+        if (named != NULL && named[0] != '\0')
+            return dlopen(named, RTLD_NOW | RTLD_LOCAL);
+        if (!real_look_in_folders(path))
+            strcpy(path, LIBRARY ".2");
+    }
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+void stp_real_find_nccl(const void *code, bool is_first,
+                        struct stp_real_object *object,
+                        struct stp_real_nccl *nccl)
+{
+    struct caller caller = {.code = code,
+                            .next = dlsym(RTLD_NEXT, "ncclGetVersion"),
+                            .object = object};
+    void *own = NULL, *library = NULL;
+    const void *shown = NULL;
+
+    memset(object, 0, sizeof(*object));
+    memset(nccl, 0, sizeof(*nccl));
+    if (dl_iterate_phdr(real_look_at_caller, &caller) != 0 &&
+        caller.path[0] != '\0')
+        own = dlopen(caller.path, RTLD_LAZY | RTLD_NOLOAD);
+    if (own != NULL)
+        shown = dlsym(own, "ncclGetVersion");
+    if (shown != NULL && real_is_own(shown))
+        shown = NULL;
+    /* An object keeps what was shown when it was loaded. */
+    if (shown != NULL &&
+        (!caller.is_behind_next || stp_real_has(object, shown)))
+        library = own;
+    else if (caller.next != NULL)
+        library = RTLD_NEXT;
+    else if (is_first)
+        library = real_open_first();
     if (library == NULL)
-        return false;
+        return;
 #define REAL_FIND(result, name, parameters, arguments)                         \
     *(void **)&nccl->name = dlsym(library, #name);
     NCCL_ALL_CALLS(REAL_FIND)
 #undef REAL_FIND
-    return nccl->ncclGetVersion != NULL &&
-           !real_is_own((const void *)(uintptr_t)nccl->ncclGetVersion);
+    if (nccl->ncclGetVersion != NULL &&
+        real_is_own((const void *)(uintptr_t)nccl->ncclGetVersion))
+        memset(nccl, 0, sizeof(*nccl));
 }
 
 bool stp_real_find_cuda(struct stp_real_cuda *cuda)

@@ -1,11 +1,14 @@
 /* real.h - the NCCL and the CUDA driver that a staging library hands calls to
  *
  * Both are looked up at run time, so that the library is built without them.
- * NCCL is, in this order: what the linker would have taken next, which serves
- * the calls that this library does not have; the file that STEPTUNE_NCCL names;
- * the libnccl.so that the process has loaded, as Python does without showing it
- * to others; the first libnccl.so.2 of LD_LIBRARY_PATH, or the system's, that
- * is not this library.
+ * A process may have several NCCLs, and no communicator of one may reach
+ * another: calls go where those that this library does not have go anyhow.  A
+ * call's NCCL is, in this order: what the linker would have taken next when it
+ * loaded the calling object; what that is linked with, as Python loads it,
+ * without showing it to others.  Objects that show none have the one of the
+ * process's first call, which, if that shows none either, is the first
+ * libnccl.so that is loaded; the file that STEPTUNE_NCCL names; the first
+ * libnccl.so.2 of LD_LIBRARY_PATH, or the system's, that is not this library.
  *
  * CUDA is the driver's libcuda.so.1: every process with GPUs has one, while
  * there may be several CUDA runtimes, or one that shows no symbols.  Its
@@ -14,6 +17,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "nccl_comm_abi.h"
 
@@ -109,8 +113,23 @@ struct stp_real_cuda {
 #undef STP_STAGE_MEMBER
 };
 
-/* Fills in what is found; false where there is no NCCL at all. */
-bool stp_real_find_nccl(struct stp_real_nccl *nccl);
+/* Where an object is loaded; empty for code of none. */
+struct stp_real_object {
+    uintptr_t begin, end;
+};
+
+static inline bool stp_real_has(const struct stp_real_object *object,
+                                const void *code)
+{
+    return object->begin <= (uintptr_t)code && (uintptr_t)code < object->end;
+}
+
+/* Finds the NCCL of the object that has the code; if that shows none,
+ * 'is_first' wants that of a process's first call.  Without any all members are
+ * NULL. The object is never unloaded from then on. */
+void stp_real_find_nccl(const void *code, bool is_first,
+                        struct stp_real_object *object,
+                        struct stp_real_nccl *nccl);
 
 /* Fills in all of it, or returns false. */
 bool stp_real_find_cuda(struct stp_real_cuda *cuda);

@@ -102,13 +102,11 @@ static void process_read(void)
     struct stp_error err;
     const char *report;
 
-    if (!stp_real_find_nccl(&process.nccl)) {
+    if (process.nccl.ncclGetVersion == NULL)
         fputs("steptune-stage: there is no libnccl.so.2 behind this library: "
               "name it in STEPTUNE_NCCL\n",
               stderr);
-        return;
-    }
-    if (path == NULL)
+    if (path == NULL || process.nccl.ncclGetVersion == NULL)
         return;
     process.is_on = true;
     report = stp_setting("STEPTUNE_STAGE_REPORT");
@@ -150,15 +148,61 @@ static void process_read(void)
         process.overlaps;
 }
 
+/* Objects that have called. */
+enum { N_CALLERS = 256 };
+static struct caller {
+    struct stp_real_object object;
+    struct stp_real_nccl nccl; /* its own, if it is another than process.nccl */
+} callers[N_CALLERS];
+static _Atomic size_t n_callers;
+
+static const struct caller *caller_find(const void *code)
+{
+    for (size_t i = 0, n = n_callers; i < n; i++)
+        if (stp_real_has(&callers[i].object, code))
+            return &callers[i];
+    return NULL;
+}
+
+static const struct caller *caller_add(const void *code)
+{
+    struct caller added;
+    const struct caller *caller;
+
+    stp_real_find_nccl(code, !process.is_open, &added.object, &added.nccl);
+    pthread_mutex_lock(&process.lock);
+    if (!process.is_open) {
+        process.nccl = added.nccl;
+        process_read();
+        process.is_open = true;
+    }
+    caller = caller_find(code);
+    if (caller == NULL && added.object.end > 0 && n_callers < N_CALLERS) {
+        if (added.nccl.ncclGetVersion == process.nccl.ncclGetVersion)
+            added.nccl.ncclGetVersion = NULL;
+        else if (added.nccl.ncclGetVersion != NULL)
+            stp_say(false, "a library has another NCCL than the process's "
+                           "first call: its calls go there, and none is "
+                           "staged");
+        callers[n_callers] = added;
+        caller = &callers[n_callers++];
+    }
+    pthread_mutex_unlock(&process.lock);
+    return caller;
+}
+
+const struct stp_real_nccl *stp_stage_enter(const void *code)
+{
+    const struct caller *caller = caller_find(code);
+
+    if (caller == NULL)
+        caller = caller_add(code);
+    return caller != NULL && caller->nccl.ncclGetVersion != NULL ? &caller->nccl
+                                                                 : NULL;
+}
+
 struct stp_stage *stp_stage(void)
 {
-    if (!atomic_load_explicit(&process.is_open, memory_order_acquire)) {
-        pthread_mutex_lock(&process.lock);
-        if (!process.is_open)
-            process_read();
-        process.is_open = true;
-        pthread_mutex_unlock(&process.lock);
-    }
     return &process;
 }
 

@@ -67,7 +67,13 @@ struct stp_stage {
     size_t n_rows;
 };
 
-/* Opened at the first call of NCCL; never NULL. */
+/* Each call of an application begins with it, with an address of its code: the
+ * first call opens the library, for the NCCL that is its caller's.  Returns the
+ * NCCL that gets the call unchanged, where the caller's is another one; NULL
+ * where it is that of the first call. */
+const struct stp_real_nccl *stp_stage_enter(const void *caller);
+
+/* Opened already; never NULL. */
 struct stp_stage *stp_stage(void);
 
 /* Counts a call, for the report; what there is no row for is not counted. */

@@ -422,13 +422,14 @@ TEST_F(StageJobs, LeaveTwinsWithAStagedOperationInAnAbort)
 // ---- the report, and what is said ----
 
 // Runs a program with the library in front, and returns all that it prints.
-std::string Say(const std::string &variables, const std::string &program)
+std::string Say(const std::string &variables, const std::string &arguments,
+                const char *program = STP_STAGE_JOB)
 {
     const std::string command =
         "STEPTUNE_STAGE_FILE=" + TheLibraries().Rules() +
         " ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0"
         " NCCL_DEBUG=INFO LD_PRELOAD=" STP_STAGE " " +
-        variables + " " STP_STAGE_JOB " " + program + " 2>&1";
+        variables + " " + program + " " + arguments + " 2>&1";
     FILE *pipe = popen(command.c_str(), "r");
     std::string said;
 
@@ -487,6 +488,58 @@ TEST_F(StageJobs, SayWhyNothingIsStaged)
         EXPECT_EQ(Say("NCCL_WORKLOAD_OVERLAP=" + std::string(overlap), "2048"),
                   strcmp(overlap, "0") == 0 ? "0 wrong, 10 symmetric kernels\n"
                                             : "0 wrong, 0 symmetric kernels\n");
+}
+
+// Calls of a user go to the NCCL that it is linked with, in whatever order the
+// NCCLs come; those of a program that is linked with none, to the loaded one.
+TEST_F(StageJobs, NeverMixTwoNccls)
+{
+    const std::string folder = STP_TWO_NCCLS;
+    const struct {
+        const char *steps, *said;
+    } cases[] = {
+        {"1 a", "a2 "},
+        {"2 b", "b3 "},
+        {"3 d", "d2 "},
+        {"4 d", "d3 "},
+        {"1 d a d", "d2 a2 d2 "},
+        {"2 d b d", "d3 b3 d3 "},
+        {"1 a 2 b a d", "a2 b3 a2 d2 "},
+        {"2 b 1 a b d", "b3 a2 b3 d3 "},
+        {"1 2 a b d a", "a2 b3 d2 a2 "},
+        {"1 2 b a d b", "b3 a2 d3 b3 "},
+        {"1 2 d b a d", "d2 b3 a2 d2 "},
+        {"2 1 d b a d", "d3 b3 a2 d3 "},
+        {"3 d 2 b d 1 a", "d2 b3 d2 a2 "},
+        {"4 d 1 a d 2 b", "d3 a2 d3 b3 "},
+        {"5 2 b d", "b2 d2 "}, // all is shown to what is loaded later
+        {"2 5 b d", "b3 d2 "},
+        {"2 5 d b", "d2 b3 "},
+        {"2 b 5 b 1 a", "b3 b3 a2 "},
+        {"1 4 a d", "a2 d2 "},
+        {"2 3 d b", "d3 b3 "},
+    };
+
+    for (const auto &c : cases)
+        for (const char *variables :
+             {"", "STEPTUNE_NCCL=%/libnccl.so.2",
+              "STEPTUNE_NCCL=%/libnccl.so.3", "LD_LIBRARY_PATH=%/other",
+              "STEPTUNE_STAGE_FILE="})
+            EXPECT_EQ(Say("NCCL_DEBUG= " +
+                              std::regex_replace(std::string(variables),
+                                                 std::regex("%"), folder),
+                          folder + " " + c.steps, STP_MIXED_JOB),
+                      c.said)
+                << variables << " " << c.steps;
+    // with none loaded, the one that is named, and never another later on
+    for (const char *number : {"2", "3"}) {
+        const std::string said =
+            Say("NCCL_DEBUG= STEPTUNE_NCCL=" + folder + "/libnccl.so." + number,
+                folder + " d 1 a d 2 b d", STP_MIXED_JOB);
+
+        EXPECT_EQ(said, std::regex_replace(std::string("d% a2 d% b3 d% "),
+                                           std::regex("%"), number));
+    }
 }
 
 const char *const kReport =
