@@ -3,16 +3,25 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 pid_t stp_child_start(bool has_group)
 {
+    const pid_t parent = getpid();
     pid_t child;
 
     fflush(NULL);
     child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) /* it died before that */
+            _exit(EXIT_FAILURE);
+    }
     if (child >= 0 && has_group)
         setpgid(child, child); /* in both, since either may come first */
     return child;

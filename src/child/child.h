@@ -5,8 +5,8 @@
 #include <sys/types.h>
 
 /* Starts a child, in a process group of its own if 'has_group', whose buffers
- * of output are empty.  Returns 0 in the child, and -1 and errno if there is
- * none. */
+ * of output are empty, and which is killed when the thread that starts it ends,
+ * as by SIGKILL.  Returns 0 in the child, and -1 and errno if there is none. */
 pid_t stp_child_start(bool has_group);
 
 /* Within a child: the file gets its standard output and error, and its input is

@@ -4,6 +4,7 @@
  * decides what to make of them: this process reports afterwards. They stay
  * blocked here from the first job on. A job with an output of its own is killed
  * STP_JOB_STOP_MS after such a request, and all that it started ends with it.
+ * Where this process is killed, a command gets SIGTERM, and a body is killed.
  */
 #pragma once
 

@@ -184,7 +184,8 @@ struct stp_lock {
 
 /* Takes the lock of the output 'path', which is the file PATH.lock beside it.
  * If another process holds it, waits for its end, or else fails and says which
- * one does.  Ends with the process, too. */
+ * one does, unless that has been killed already.  Ends with the process, too.
+ */
 enum stp_status stp_lock_take(const char *path, bool waits,
                               struct stp_lock *lock_ret, struct stp_error *err);
 

@@ -1,4 +1,5 @@
 /* lock.c - outputs that one process at a time may write */
+#define _DEFAULT_SOURCE /* usleep() */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,6 +10,32 @@
 #include "cli/cli.h"
 #include "launch/stop.h"
 
+enum { PATIENCE_MS = 30000, LOOK_MS = 20 };
+
+/* Whether the holder is gone, or on its way: a process that was killed, or its
+ * children, may take seconds to let go of GPUs, and of its files behind them.
+ */
+static bool lock_is_left(const char *holder)
+{
+    enum { EXITING = 0x4 }; /* Linux's PF_EXITING, of many years */
+    unsigned flags = 0;
+    char path[64], state = '\0';
+    long pid;
+    FILE *fp;
+
+    if (sscanf(holder, "process %ld", &pid) != 1)
+        return false;
+    snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+    fp = fopen(path, "re");
+    if (fp == NULL)
+        return errno == ENOENT;
+    if (fscanf(fp, "%*d (%*[^)]) %c %*d %*d %*d %*d %*d %u", &state, &flags) !=
+        2)
+        state = 'X';
+    fclose(fp);
+    return state == 'Z' || state == 'X' || (flags & EXITING) != 0;
+}
+
 enum stp_status stp_lock_take(const char *path, bool waits,
                               struct stp_lock *lock_ret, struct stp_error *err)
 {
@@ -17,7 +44,7 @@ enum stp_status stp_lock_take(const char *path, bool waits,
     char holder[128]; /* in words, which the file holds */
     bool is_held = false;
     ssize_t n;
-    int failed;
+    int failed, waited_ms = 0;
 
     if (snprintf(lock.path, sizeof(lock.path), "%s.lock", path) >=
         (int)sizeof(lock.path))
@@ -35,6 +62,16 @@ enum stp_status stp_lock_take(const char *path, bool waits,
             n = pread(lock.file, holder, sizeof(holder) - 1, 0);
             holder[n > 0 ? n : 0] = '\0';
             close(lock.file);
+            if (lock_is_left(holder) && waited_ms < PATIENCE_MS &&
+                !stp_stop_requested()) {
+                if (waited_ms == 0)
+                    stp_complain("%s is gone, waiting for '%s', which a "
+                                 "process that it left behind still holds",
+                                 holder, lock.path);
+                usleep(LOOK_MS * 1000);
+                waited_ms += LOOK_MS;
+                continue;
+            }
             return stp_fail(err, STP_ERR_IO,
                             "%s is writing the same files and holds '%.160s': "
                             "let it end, or name another output",

@@ -1,6 +1,7 @@
 // Jobs: what they inherit, where their output goes, and how they end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <vector>
 
 extern "C" {
+#include "child/child.h"
 #include "child/job.h"
 }
 
@@ -187,6 +189,60 @@ TEST(JobCommand, IsPrintedAsItIsTyped)
         stp_job_print_command(argv.data(), text);
 
         EXPECT_EQ(c.text, text);
+    }
+}
+
+// As by SIGKILL, which it cannot pass on.
+TEST_F(Job, EndsWhenItsParentIsKilled)
+{
+    static int ends[2];
+    static const auto stay = [](void *) -> int {
+        alarm(20); // a child that is left would hold the output of the test
+        EXPECT_EQ(1, write(ends[1], "", 1));
+        for (;;)
+            pause();
+    };
+    const struct {
+        const char *name;
+        bool is_child, has_group, has_command, has_output;
+    } cases[] = {
+        {"child", true, false, false, false},
+        {"child with a group", true, true, false, false},
+        {"body", false, false, false, false},
+        {"command", false, false, true, false},
+        {"command with an output", false, false, true, true},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        ASSERT_EQ(0, pipe(ends));
+        {
+            Process parent([&] {
+                std::string words[] = {"sh", "-c",
+                                       "echo >&" + std::to_string(ends[1]) +
+                                           "; exec sleep 100"};
+                char *argv[] = {words[0].data(), words[1].data(),
+                                words[2].data(), nullptr};
+                stp_job job{};
+                stp_job_end end{};
+
+                if (c.is_child && stp_child_start(c.has_group) == 0)
+                    stay(nullptr);
+                while (c.is_child)
+                    pause();
+                job.argv = c.has_command ? argv : nullptr;
+                job.body = c.has_command ? nullptr : stay;
+                job.output = c.has_output ? output_.c_str() : nullptr;
+                stp_job_run(&job, &end, nullptr);
+                return std::string();
+            });
+            char byte;
+            close(ends[1]);
+            EXPECT_EQ(1, read(ends[0], &byte, 1));
+        } // killed; the pipe ends with all that had it
+        pollfd end{ends[0], POLLIN, 0};
+        EXPECT_EQ(1, poll(&end, 1, 5000));
+        close(ends[0]);
     }
 }
 

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* MAP_ANONYMOUS, prctl() */
+#define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "analyse/replay/replay.h"
 
 #include <errno.h>
@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "analyse/replay/replay_plan.h"
@@ -254,7 +253,6 @@ static enum stp_status jobs_play_seeds(const struct run *run, struct job *job)
 /* Starts the first process, which only checks the plugin, or another one. */
 static enum stp_status jobs_start(struct run *run, struct job *job, bool check)
 {
-    const pid_t parent = getpid();
     pid_t child;
 
     memset(job, 0, sizeof(*job)); /* both processes share it */
@@ -267,14 +265,11 @@ static enum stp_status jobs_start(struct run *run, struct job *job, bool check)
         return STP_OK;
     }
     close(run->ends[0]);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() == parent) {
-        job->status = check ? jobs_check_plugin(run, &job->err)
-                            : jobs_play_seeds(run, job);
-        job->failed = job->status != STP_OK;
-        if (job->failed)
-            jobs_stop_at(run->shared, atomic_load(&job->seed));
-    }
+    job->status =
+        check ? jobs_check_plugin(run, &job->err) : jobs_play_seeds(run, job);
+    job->failed = job->status != STP_OK;
+    if (job->failed)
+        jobs_stop_at(run->shared, atomic_load(&job->seed));
     exit(0); /* the plugin's destructors run, and what it printed is kept */
 }
 
