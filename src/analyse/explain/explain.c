@@ -61,7 +61,10 @@ static void explain_extend(struct stp_explained *range,
                            const struct stp_explained *to)
 {
     range->max_bytes = to->max_bytes;
-    range->max_channels = to->max_channels;
+    if (to->min_channels < range->min_channels)
+        range->min_channels = to->min_channels;
+    if (to->max_channels > range->max_channels)
+        range->max_channels = to->max_channels;
 }
 
 static void explain_append(struct explain *e, const struct stp_explained *x)
