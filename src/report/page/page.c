@@ -553,10 +553,14 @@ static void view_rule(const struct stp_page_data *data, cJSON *panels,
                       const struct stp_rule *r, cJSON *rule)
 {
     cJSON *gains = cJSON_AddArrayToObject(rule, "gains");
-    char from[STP_PAGE_TEXT] = "";    /* AUTO's choices, each once */
-    char sources[STP_PAGE_TEXT] = ""; /* likewise, of the gains */
-    double low = INFINITY, high = 0;
-    size_t n_same = 0, n_changed = 0, n = 0;
+    char from[STP_PAGE_TEXT] = ""; /* AUTO's choices, each once */
+    struct {
+        char sources[STP_PAGE_TEXT]; /* likewise, of the gains */
+        double low, high;
+        size_t n;
+    } of[2] = {{.low = INFINITY},
+               {.low = INFINITY}}; /* the second: estimates */
+    size_t n_same = 0, n = 0, k;
     cJSON *panel, *row;
 
     cJSON_ArrayForEach(panel, panels)
@@ -576,12 +580,13 @@ static void view_rule(const struct stp_page_data *data, cJSON *panels,
             n_same++;
             continue;
         }
-        n_changed++;
+        k = stp_source_is_estimate(page_row->policy->source);
+        of[k].n++;
         name = stp_source_name(page_row->policy->source);
-        if (strstr(sources, name) == NULL)
-            stp_page_format(sources, ", %s", name);
-        low = fmin(low, page_row->policy->gain.gain);
-        high = fmax(high, page_row->policy->gain.gain);
+        if (strstr(of[k].sources, name) == NULL)
+            stp_page_format(of[k].sources, ", %s", name);
+        of[k].low = fmin(of[k].low, page_row->policy->gain.gain);
+        of[k].high = fmax(of[k].high, page_row->policy->gain.gain);
         cJSON_AddItemReferenceToArray(gains, row);
     }
     stp_json_number(rule, "line", r->line);
@@ -592,10 +597,15 @@ static void view_rule(const struct stp_page_data *data, cJSON *panels,
         stp_json_number(rule, "chunk_bytes", r->chunk_bytes);
     cJSON_AddStringToObject(rule, "from", from);
     stp_json_pair(rule, "to", r->algo, r->proto, r->n_channels);
-    cJSON_AddStringToObject(rule, "sources", sources);
-    stp_json_number(rule, "low", low);
-    stp_json_number(rule, "high", high);
-    stp_json_number(rule, "n_changed", (double)n_changed);
+    /* Estimates speak for a rule where nothing else does. */
+    k = of[0].n == 0;
+    cJSON_AddStringToObject(rule, "sources", of[k].sources);
+    stp_json_number(rule, "low", of[k].low);
+    if (of[k].n > 1)
+        stp_json_number(rule, "high", of[k].high);
+    stp_json_number(rule, "n_changed", (double)of[k].n);
+    if (k == 0 && of[1].n > 0)
+        stp_json_number(rule, "n_estimates", (double)of[1].n);
     if (n_same > 0)
         stp_json_number(rule, "n_same", (double)n_same);
 }
@@ -620,6 +630,10 @@ static void view_memory(const struct stp_page_file *file,
         char text[STP_MEMORY_TEXT];
 
         view_calls(rule, &m->rule);
+        if (m->n_evidence == 1) {
+            cJSON_DeleteItemFromObject(rule, "gain_most");
+            cJSON_DeleteItemFromObject(rule, "gain_over_best_most");
+        }
         cJSON_AddBoolToObject(rule, "overlaps", m->rule.overlap != 0);
         cJSON_AddStringToObject(
             rule, "register_as",

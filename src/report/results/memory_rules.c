@@ -405,6 +405,16 @@ void stp_print_memory_sizes(const struct stp_memory_table *table, FILE *fp)
     stp_table_end(&t, fp);
 }
 
+/* The least and the greatest gain, once where they are one. */
+static void rules_put_gains(struct stp_table *t, const char *heading,
+                            double low, double high)
+{
+    if (low < high)
+        stp_table_text(t, heading, "%.3f to %.3f", low, high);
+    else
+        stp_table_text(t, heading, "%.3f", low);
+}
+
 void stp_put_memory_rules(const struct stp_memory_table *table,
                           struct stp_table *t)
 {
@@ -427,11 +437,10 @@ void stp_put_memory_rules(const struct stp_memory_table *table,
         stp_table_count(t, "sizes", "sizes", rule->n_evidence);
         stp_table_number(t, "gain_least", NULL, low, 4);
         stp_table_number(t, "gain_most", NULL, high, 4);
-        stp_table_text(t, "gains", "%.3f to %.3f", low, high);
+        rules_put_gains(t, "gains", low, high);
         stp_table_number(t, "gain_over_best_least", NULL, over_low, 4);
         stp_table_number(t, "gain_over_best_most", NULL, over_high, 4);
-        stp_table_text(t, "over the best rule", "%.3f to %.3f", over_low,
-                       over_high);
+        rules_put_gains(t, "over the best rule", over_low, over_high);
     }
 }
 

@@ -123,7 +123,8 @@ static void tune_report_write_setups(const struct stp_tune_report *r,
         {r->memory, "What to register, for an application that can (gains over "
                     "plain buffers, and over the best rule):"},
         {r->stage, "What to stage, by `steptune run --stage`, for a job that "
-                   "registers nothing (likewise):"},
+                   "registers nothing (gains over plain buffers, and over the "
+                   "best rule):"},
     };
 
     for (size_t i = 0; i < STP_N_OF(parts); i++) {

@@ -248,15 +248,17 @@ void stp_print_verdict_count(const char *tuner,
     if (n_sure > 0)
         fputs(", with 95 percent confidence in all of them together.", fp);
     if (n_wide > 0) {
+        const struct stp_gain *gain = &stp_verify_arm(wide)->gain;
+
         verdict_name_subject(wide, subject);
         fprintf(fp,
-                "%s%zu %s may be slower, with %s too wide to tell: at worst "
-                "%s, %" PRIu64 " bytes, %.3fx (%s).",
-                n_sure > 0 ? "  Further " : "", n_wide,
-                n_wide == 1 ? "choice" : "choices",
-                n_wide == 1 ? "an interval" : "intervals", subject,
-                wide->n_bytes, stp_verify_arm(wide)->gain.gain,
-                STP_INTERVAL_TEXT(&stp_verify_arm(wide)->gain));
+                "%s%zu %schoice%s may be slower, with an interval too wide to "
+                "tell, or none: at worst %s, %" PRIu64 " bytes, %.3fx (%s).",
+                n_sure > 0 ? "  " : "", n_wide, n_sure > 0 ? "further " : "",
+                n_wide == 1 ? "" : "s", subject, wide->n_bytes, gain->gain,
+                isinf(gain->high) && gain->n_pairs > 1
+                    ? "no interval"
+                    : STP_INTERVAL_TEXT(gain));
     }
     stp_paragraph_end(&paragraph);
 }
