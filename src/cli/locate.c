@@ -245,8 +245,8 @@ int stp_find_staging(const char *rules, char absolute[STP_CLI_PATH],
     struct stp_error err;
 
     if (!stp_absolute_path(rules, absolute))
-        return stp_complain("there is no stage policy '%s', expected a file "
-                            "such as steptune.conf.stage",
+        return stp_complain("there is no stage policy '%s', expected a file as "
+                            "`steptune tune` writes it beside its policy",
                             rules);
     if (stp_policy_load(STP_POLICY_OF_STAGE, rules, &policy, &err) != STP_OK)
         return stp_complain_error(rules, &err);

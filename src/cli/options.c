@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli/cli.h"
 #include "core/names.h"
@@ -593,7 +594,9 @@ static bool option_check_long(const struct stp_given *p, const char *command,
     char text[STP_CLI_PATH];
     char hint[STP_HINT];
     size_t used = 0;
+    const char *bare = p->line->args_doc != NULL ? p->line->args_doc : "";
 
+    bare += bare[0] == '[';
     /* Take the first option that begins with the word. */
     for (int i = 0; i < p->n_argp; i++)
         if (p->argp[i].name != NULL) {
@@ -605,9 +608,14 @@ static bool option_check_long(const struct stp_given *p, const char *command,
         }
     if (found == NULL && strncmp("help", name, len) != 0 &&
         strncmp("usage", name, len) != 0) {
-        snprintf(text, sizeof(text), "unrecognized option '%.*s'%s",
-                 (int)len + 2, word,
-                 stp_hint_nearest(word, len + 2, names, hint));
+        if (strncasecmp(bare, name, len) == 0 && strcspn(bare, "].") == len)
+            snprintf(text, sizeof(text),
+                     "unrecognized option '%.*s', expected %.*s without one",
+                     (int)len + 2, word, (int)len, bare);
+        else
+            snprintf(text, sizeof(text), "unrecognized option '%.*s'%s",
+                     (int)len + 2, word,
+                     stp_hint_nearest(word, len + 2, names, hint));
         option_refuse(command, text);
     }
     while (found != NULL && (found->flags & OPTION_ALIAS) != 0)

@@ -26,6 +26,7 @@ struct stp_doctor {
     size_t n_versions;
     char library[STP_CLI_PATH]; /* the first libnccl found; "": none */
     char library_version[16];
+    bool has_no_gpu;   /* nor a driver of any */
     bool has_no_nvls;  /* GPUs or variables have none, as far as is known */
     bool has_no_ll128; /* likewise of what LL128 needs */
     struct stp_diagnosis diagnosis;

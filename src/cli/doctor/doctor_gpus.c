@@ -138,8 +138,10 @@ void stp_doctor_gpus(struct stp_doctor *d)
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, blind,
                      "look at CUDA_VISIBLE_DEVICES and nvidia-smi",
                      "driver %s is loaded, but Steptune sees no GPU", driver);
-    else
+    else {
+        d->has_no_gpu = true;
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
                      "no GPU here: --on plays recorded machines, which "
                      "`steptune machines` lists");
+    }
 }

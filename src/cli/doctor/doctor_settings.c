@@ -342,6 +342,13 @@ static void policy_judge(struct stp_doctor *d, const char *kind,
                      "%s %s is valid: %zu %s, all for the GPU here (%s)", kind,
                      path, n, n == 1 ? "rule" : "rules",
                      gpu[0] != '\0' ? gpu : "not known");
+    else if (d->has_no_gpu && gpu[0] == '\0')
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
+                     "whether they apply depends on the GPUs of the job",
+                     "ask where it runs, or set STEPTUNE_GPU to their model",
+                     "%zu of the %zu rules of %s %s name a GPU, and none is "
+                     "here",
+                     wants.n_foreign, n, kind, path);
     else
         stp_diagnose(
             &d->diagnosis,
