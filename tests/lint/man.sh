@@ -11,4 +11,9 @@ mandoc -Tlint -W warning "$2"/*.1 "$1"/src/cli/man/*.[57] || bad=1
 for command in $("$3" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
 	[ -s "$2/steptune-$command.1" ] || { echo "$2/steptune-$command.1: missing"; bad=1; }
 done
+# A page has a hyphen in its name, and no command has.
+! grep -n '^steptune-[a-z]* \\-[^ ]' "$2"/*.1 || bad=1
+# What a message says of versions the pages say, too.
+cuda=$(sed -n 's/.*older than \(CUDA [0-9.]*[0-9]\).*/\1/p' "$1/src/stage/stage.c")
+grep -q "$cuda or later" "$1/src/cli/man/steptune-plugins.7" || { echo "steptune-plugins.7: staging needs '$cuda or later'"; bad=1; }
 exit $bad

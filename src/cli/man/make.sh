@@ -14,7 +14,7 @@ page() {
 	help2man --no-info --help-option=--help --version-string="$version" \
 		--name="$2" --include="$here/${command:-steptune}.h2m" "$steptune${command:+ $command}" |
 		sed -e "s/^\.TH .*/.TH $(echo "$1" | tr a-z A-Z) 1 $date \"Steptune $version\"/" \
-			-e "s/^steptune $command \\\\-/$1 \\\\-/" -e '/^$/d' -e 's/[ \t]*$//' >"$out/$1.1.tmp"
+			-e "s/^steptune $command \\\\- /$1 \\\\- /" -e '/^$/d' -e 's/[ \t]*$//' >"$out/$1.1.tmp"
 	mv "$out/$1.1.tmp" "$out/$1.1"
 }
 
