@@ -32,6 +32,7 @@ struct stp_job_run {
     unsigned steps; /* that it is the mean of */
     unsigned calls; /* collectives of a step; 0: not known */
     double loss;    /* the last one that the job printed; NAN: none */
+    double start_s; /* before its first communicator; 0: not known */
 };
 
 /* The arm that runs at a place of a round, which has two for each arm. */

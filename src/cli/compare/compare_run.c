@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "analyse/jobs/steps.h"
@@ -77,6 +78,9 @@ static enum stp_status attempt_start(struct attempt *a, struct stp_error *err)
         .goes_on = attempt_goes_on,
         .user = a,
     };
+    struct timespec begin;
+    struct stat st;
+    enum stp_status status;
 
     memcpy(variables, a->arm->variables, job.n_variables * sizeof(*variables));
     for (size_t i = 0; i < N_OWN; i++)
@@ -84,7 +88,16 @@ static enum stp_status attempt_start(struct attempt *a, struct stp_error *err)
             variables[job.n_variables++] = own[i].variable;
     unlink(a->trace);
     mkdir(a->ledger, 0700);
-    return stp_job_run(&job, &a->end, err);
+    clock_gettime(CLOCK_REALTIME, &begin);
+    status = stp_job_run(&job, &a->end, err);
+    /* the folder changed last when the first communicator made the trace */
+    if (access(a->trace, F_OK) == 0 && stat(s->temporary, &st) == 0)
+        s->run.start_s =
+            fmin(fmax((double)(st.st_mtim.tv_sec - begin.tv_sec) +
+                          (double)(st.st_mtim.tv_nsec - begin.tv_nsec) / 1e9,
+                      0),
+                 a->end.wall_s);
+    return status;
 }
 
 static int attempt_complain(const struct attempt *a, const char *why)

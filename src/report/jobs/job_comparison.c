@@ -31,7 +31,7 @@ enum stp_status stp_job_runs_save(const char *path,
             runs->command, runs->step_time);
     for (unsigned i = 0; i < runs->n_arms; i++)
         fprintf(file.fp, "# arm %u: %s\n", i, runs->labels[i]);
-    fprintf(file.fp, "round,place,arm,wall_s,step,steps,calls,loss\n");
+    fprintf(file.fp, "round,place,arm,wall_s,step,steps,calls,loss,start_s\n");
     for (size_t i = 0; i < runs->n; i++) {
         const struct stp_job_run *run = &runs->runs[i];
 
@@ -39,7 +39,7 @@ enum stp_status stp_job_runs_save(const char *path,
                 run->arm, run->wall_s, run->step, run->steps, run->calls);
         if (!isnan(run->loss))
             fprintf(file.fp, "%.17g", run->loss);
-        fputc('\n', file.fp);
+        fprintf(file.fp, ",%.3f\n", run->start_s);
     }
 
     return stp_file_end(&file, STP_OK, err);
@@ -53,6 +53,8 @@ void stp_job_runs_free(struct stp_job_runs *runs)
 }
 
 /* ---- what they say ---- */
+
+enum { TOLD_START_S = 5 }; /* a shorter one is not said */
 
 /* How times are printed. */
 static const struct {
@@ -170,6 +172,25 @@ static void comparison_print_table(const struct comparison *c, bool is_json,
     stp_table_end(&t, fp);
 }
 
+/* Says how long runs take before they communicate, where that is known. */
+static void comparison_print_start(const struct comparison *c, FILE *fp)
+{
+    double start_s = 0, wall_s = 0, n = 0;
+
+    for (size_t i = 0; i < c->runs->n; i++)
+        if (c->runs->runs[i].start_s > 0) {
+            start_s += c->runs->runs[i].start_s;
+            wall_s += c->runs->runs[i].wall_s;
+            n++;
+        }
+    if (n > 0 && start_s / n >= TOLD_START_S)
+        fprintf(fp,
+                "A run takes %.3g s, of which %.3g pass before its first "
+                "communicator (imports and the like)%s.\n",
+                wall_s / n, start_s / n,
+                c->measure == STP_JOB_WALL ? ", in which no arm differs" : "");
+}
+
 enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
                                          bool is_json, FILE *fp,
                                          struct stp_error *err)
@@ -191,6 +212,8 @@ enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
         fprintf(fp, "No round is complete: nothing is compared.\n");
         return STP_OK;
     }
+    if (c.n_rounds < 2)
+        fprintf(fp, "One round has no interval; give more --rounds.\n");
     const struct stp_job_run *run = &c.runs->runs[0];
 
     if (c.measure == STP_JOB_GPU && run->calls == 1)
@@ -211,5 +234,6 @@ enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
         fprintf(fp, "; the first %d percent of each run are left out",
                 STP_WARM_UP_PERCENT);
     fprintf(fp, ".\n");
+    comparison_print_start(&c, fp);
     return STP_OK;
 }
