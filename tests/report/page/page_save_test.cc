@@ -359,8 +359,7 @@ TEST_F(Page, SaysWhatToStageInGraphsAndWithout)
 
     for (const char *text :
          {"<h2>What to stage</h2>", "<td>launched</td>", "<td>captured</td>",
-          "<b>stage, minCTAs 16</b>", "1.250 to 1.250 at 1 size",
-          "1.750 to 1.750 at 1 size",
+          "<b>stage, minCTAs 16</b>", "1.250 at 1 size", "1.750 at 1 size",
           "Staging buffers makes allreduce up to 1.75x as fast (at 2 MiB); a "
           "job as it is can have that, by `steptune run --stage`.",
           "<h3><code>s.conf.stage</code>, policy hash"})
