@@ -517,6 +517,48 @@ static void option_check_all(const struct stp_given *p,
         p->line->check(p->options, state);
 }
 
+/* ---- help ---- */
+
+enum { HELP = '?', USAGE = 1, HELP_WIDTH = 79, HELP_COLUMN = 29 };
+
+/* Prints argp's help in lines of our own: argp puts an empty line where a text
+ * ends at the margin, and an indent in the wrong place where its buffer ends.
+ */
+static _Noreturn void option_print_help(const struct argp_state *state)
+{
+    char *text = NULL;
+    size_t size, n;
+    bool was_moved, is_moved = false;
+    FILE *fp = open_memstream(&text, &size);
+
+    setenv("ARGP_HELP_FMT", "rmargin=9999", 1);
+    if (fp == NULL)
+        exit(STP_EXIT_FAILED);
+    argp_help(state->root_argp, fp, ARGP_HELP_STD_HELP, state->name);
+    fclose(fp);
+    for (char *s = text; *s != '\0'; s += n + (s[n] == '\n')) {
+        const int indent = *s == ' ' || is_moved ? HELP_COLUMN : 0;
+        size_t width = HELP_WIDTH;
+
+        was_moved = is_moved;
+        is_moved = strspn(s, " ") > HELP_COLUMN;
+        if (is_moved)
+            s += HELP_COLUMN;
+        if (was_moved)
+            width -= (size_t)printf("%*s", indent, "");
+        while ((n = strcspn(s, "\n")) > width) {
+            for (n = width; n > 0 && s[n] != ' ';)
+                n--;
+            printf("%.*s\n%*s", (int)n, s, indent, "");
+            s += n + 1;
+            width = HELP_WIDTH - (size_t)indent;
+        }
+        printf("%.*s\n", (int)n, s);
+    }
+    free(text);
+    exit(STP_EXIT_OK);
+}
+
 /* ---- reading, by argp ---- */
 
 static error_t option_parse(int key, char *arg, struct argp_state *state)
@@ -540,6 +582,11 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         option_check_all(p, state);
+        return 0;
+    case HELP:
+        option_print_help(state);
+    case USAGE:
+        argp_state_help(state, stdout, ARGP_HELP_USAGE | ARGP_HELP_EXIT_OK);
         return 0;
     default:
         break;
@@ -777,7 +824,12 @@ void stp_options_read(const struct stp_command_line *line, int argc,
             option_add(&p, o, g, g->heading != NULL ? heading : 0);
     }
     option_check_words(&p, argc, argv);
-    argp_parse(&argp, argc, argv, line->is_in_order ? ARGP_IN_ORDER : 0, NULL,
+    p.argp[p.n_argp++] =
+        (struct argp_option){"help", HELP, NULL, 0, "Give this help list", -1};
+    p.argp[p.n_argp++] = (struct argp_option){
+        .name = "usage", .key = USAGE, .doc = "Give a short usage message"};
+    argp_parse(&argp, argc, argv,
+               ARGP_NO_HELP | (line->is_in_order ? ARGP_IN_ORDER : 0), NULL,
                &p);
     for (int i = 0; i < p.n_rows; i++)
         free(p.help[i]);
