@@ -65,9 +65,9 @@ enum stp_status stp_lock_take(const char *path, bool waits,
             if (lock_is_left(holder) && waited_ms < PATIENCE_MS &&
                 !stp_stop_requested()) {
                 if (waited_ms == 0)
-                    stp_complain("%s is gone, waiting for '%s', which a "
-                                 "process that it left behind still holds",
-                                 holder, lock.path);
+                    stp_complain("waiting up to 30 s for '%s' of %s, which "
+                                 "was killed, or is of another host",
+                                 lock.path, holder);
                 usleep(LOOK_MS * 1000);
                 waited_ms += LOOK_MS;
                 continue;
