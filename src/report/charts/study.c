@@ -327,7 +327,7 @@ static void study_write_processes(const struct stp_labelled_set *set, FILE *fp)
         fputs(".\n", fp);
 }
 
-/* ---- saturation and noise ---- */
+/* ---- saturation ---- */
 
 static void study_write_saturation(const struct stp_labelled_set *set, FILE *fp)
 {
@@ -349,45 +349,6 @@ static void study_write_saturation(const struct stp_labelled_set *set, FILE *fp)
         any = true;
     }
     fputs(".\n", fp);
-}
-
-/* Writes how the means of rounds scatter, of every point that has several. */
-static void study_write_noise(const struct stp_labelled_set *set, FILE *fp)
-{
-    const struct stp_labelled *noisiest = NULL;
-    const struct stp_curve_point *where = NULL;
-    struct stp_summary s;
-    double *values;
-    size_t n = 0;
-
-    for (size_t i = 0; i < set->n; i++)
-        n += set->all[i].curve->n_points;
-    STP_TAKE(values, n);
-    n = 0;
-    for (size_t i = 0; i < set->n; i++)
-        for (size_t k = 0; k < set->all[i].curve->n_points; k++) {
-            const struct stp_curve_point *p = &set->all[i].curve->points[k];
-
-            if (p->n_rounds < 2)
-                continue;
-            values[n++] = p->noise;
-            if (where == NULL || p->noise > where->noise) {
-                where = p;
-                noisiest = &set->all[i];
-            }
-        }
-    if (n > 0) {
-        stp_summarise(values, n, &s);
-        fprintf(fp,
-                "Rounds scatter by %.*f percent of their mean (standard "
-                "deviation, median over all points), at worst by %.*f percent "
-                "(%s with %u processes, %s).\n",
-                study_decimals(s.median * 100, 2), s.median * 100,
-                study_decimals(where->noise * 100, 2), where->noise * 100,
-                noisiest->series, noisiest->curve->like.n_ranks,
-                STP_SIZE_TEXT(where->n_bytes));
-    }
-    free(values);
 }
 
 /* Writes a paragraph a collective, with its name where there are several. */
@@ -414,7 +375,6 @@ static void study_write_analysis(const struct stp_labelled_set *set, FILE *fp)
         study_write_size(&some, fp);
         study_write_processes(&some, fp);
         study_write_saturation(&some, fp);
-        study_write_noise(&some, fp);
         any = true;
     }
     free(room);

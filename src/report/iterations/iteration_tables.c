@@ -256,30 +256,17 @@ const double *stp_iteration_next(const struct stp_iterations *iterations,
 
 /* ---- numbers of tables ---- */
 
-/* How a number is printed for people: digits after the point. */
-enum iteration_unit {
-    COUNT,
-    TIME,      /* us */
-    LONG_TIME, /* tenths are enough */
-    RATE,      /* GB/s */
-    GAIN,
-    ONE, /* AUTO's gain, by definition */
+/* How numbers are printed for people: digits after the point. */
+enum {
+    COUNT = 0, /* also AUTO's gain, which is 1 by definition */
+    TIME = 2,  /* us */
+    LONG_TIME = 1,
+    RATE = 2, /* GB/s */
+    GAIN = 3,
 };
 
 /* A ratio counts as met within this part of the ratio that was asked for. */
 static const double same_ratio = 0.1;
-
-/* A number by its key in JSON, its heading in Markdown and its heading on
- * terminals; NULL: left out there.  NAN is unknown. */
-static void iteration_put(struct stp_table *t, const char *key,
-                          const char *markdown, const char *text,
-                          enum iteration_unit unit, double number)
-{
-    static const int digits[] = {0, 2, 1, 2, 3, 0};
-
-    stp_table_number(t, key, t->format == STP_TABLE_MARKDOWN ? markdown : text,
-                     number, digits[unit]);
-}
 
 /* A time that is 0 where it was not measured. */
 static double iteration_measured(double us)
@@ -287,15 +274,14 @@ static double iteration_measured(double us)
     return us > 0 ? us : NAN;
 }
 
-static enum iteration_unit
-iteration_time_unit(const struct stp_iteration_setting *setting)
+/* The digits of times of a setting. */
+static int iteration_time_digits(const struct stp_iteration_setting *setting)
 {
     return setting->arms[0].us.mean >= 1000 ? LONG_TIME : TIME;
 }
 
 /* A gain and its interval, of iterations or of collectives 'alone'; AUTO's is 1
- * by definition, and one round has no interval.  Terminals show the interval
- * if 'wide'. */
+ * by definition, and one round has no interval, which is told if 'wide'. */
 static void iteration_put_gain(struct stp_table *t, bool alone, bool wide,
                                const struct stp_gain *gain, bool is_auto,
                                bool is_known)
@@ -307,14 +293,15 @@ static void iteration_put_gain(struct stp_table *t, bool alone, bool wide,
     const bool ends = is_known && !is_auto && isfinite(gain->high);
     const char *interval = is_auto ? "" : STP_INTERVAL_TEXT(gain);
 
-    iteration_put(t, keys[alone][0], heading, heading, is_auto ? ONE : GAIN,
-                  !is_known ? NAN
-                  : is_auto ? 1
-                            : gain->gain);
-    if (wide || t->format == STP_TABLE_MARKDOWN)
+    stp_table_number(t, keys[alone][0], heading,
+                     !is_known ? NAN
+                     : is_auto ? 1
+                               : gain->gain,
+                     is_auto ? COUNT : GAIN);
+    if (wide)
         stp_table_word(t, NULL, "95% interval", is_known ? interval : NULL);
-    iteration_put(t, keys[alone][1], NULL, NULL, GAIN, ends ? gain->low : NAN);
-    iteration_put(t, keys[alone][2], NULL, NULL, GAIN, ends ? gain->high : NAN);
+    stp_table_number(t, keys[alone][1], NULL, ends ? gain->low : NAN, GAIN);
+    stp_table_number(t, keys[alone][2], NULL, ends ? gain->high : NAN, GAIN);
 }
 
 static void iteration_put_setting(const struct stp_iteration_setting *setting,
@@ -341,25 +328,6 @@ static void iteration_put_setting(const struct stp_iteration_setting *setting,
     stp_table_word(t, "op", NULL, stp_op_name(m->op));
 }
 
-static void iteration_put_alone(const struct stp_iteration_setting *setting,
-                                struct stp_table *t)
-{
-    iteration_put(t, "compute_us", NULL, NULL, TIME, setting->compute_us);
-    iteration_put(t, "comm_us", NULL, NULL, TIME,
-                  iteration_measured(setting->comm_us));
-    iteration_put(t, "ratio_met", NULL, NULL, GAIN,
-                  setting->comm_us > 0 ? setting->compute_us / setting->comm_us
-                                       : NAN);
-}
-
-static void iteration_put_noise(const struct stp_iteration_setting *setting,
-                                struct stp_table *t)
-{
-    iteration_put(t, "noise", NULL, NULL, GAIN,
-                  setting->arms[0].n_rounds > 1 ? setting->noise : NAN);
-    iteration_put(t, "resolution", NULL, NULL, GAIN, setting->resolution);
-}
-
 /* ---- arms ---- */
 
 static void iteration_put_arm_name(const struct stp_iteration_arm *arm,
@@ -373,7 +341,7 @@ static void iteration_put_arm(const struct stp_iteration_setting *setting,
                               const struct stp_iteration_arm *arm,
                               struct stp_table *t)
 {
-    const enum iteration_unit us = iteration_time_unit(setting);
+    const int us = iteration_time_digits(setting);
     const char *source = stp_source_name(arm->source);
     const bool is_auto = arm->arm.kind == STP_ARM_AUTO;
     const bool has_alone = arm->alone_us > 0;
@@ -385,28 +353,24 @@ static void iteration_put_arm(const struct stp_iteration_setting *setting,
     stp_table_ran_kernel(t, "ran", "<ran as", arm->ran_kernel, arm->ran_algo,
                          arm->ran_proto, arm->ran_channels);
     stp_table_word(t, "source", NULL, source);
-    iteration_put(t, "rounds", "rounds", NULL, COUNT, arm->n_rounds);
-    iteration_put(t, "iterations", "iterations", NULL, COUNT,
-                  (double)arm->n_iterations);
-    iteration_put(t, "mean_us", "mean us", "mean us", us, arm->us.mean);
-    iteration_put(t, "p50_us", "p50 us", "p50", us, arm->us.median);
-    iteration_put(t, "p95_us", "p95 us", "p95", us, arm->us.p95);
-    iteration_put(t, "p99_us", "p99 us", "p99", us, arm->us.p99);
-    iteration_put(t, "min_us", "min us", NULL, us, arm->us.min);
+    stp_table_number(t, "rounds", NULL, arm->n_rounds, COUNT);
+    stp_table_number(t, "iterations", NULL, (double)arm->n_iterations, COUNT);
+    stp_table_number(t, "mean_us", "mean us", arm->us.mean, us);
+    stp_table_number(t, "p50_us", "p50", arm->us.median, us);
+    stp_table_number(t, "p95_us", "p95", arm->us.p95, us);
+    stp_table_number(t, "p99_us", "p99", arm->us.p99, us);
+    stp_table_number(t, "min_us", NULL, arm->us.min, us);
     iteration_put_gain(t, false, true, &arm->gain, is_auto,
                        is_auto || arm->gain.n_pairs > 0);
-    iteration_put(t, "exposed_us", "exposed us", "exposed", us,
-                  arm->exposed_us);
-    iteration_put(t, "alone_us", "alone us", "alone us", us,
-                  iteration_measured(arm->alone_us));
-    iteration_put(t, "alone_algbw", "alone algbw GB/s", NULL, RATE,
-                  has_bandwidth ? arm->algbw : NAN);
-    iteration_put(t, "alone_busbw", "alone busbw GB/s", "busbw", RATE,
-                  has_bandwidth ? arm->busbw : NAN);
+    stp_table_number(t, "exposed_us", "exposed", arm->exposed_us, us);
+    stp_table_number(t, "alone_us", "alone us",
+                     iteration_measured(arm->alone_us), us);
+    stp_table_number(t, "alone_algbw", NULL, has_bandwidth ? arm->algbw : NAN,
+                     RATE);
+    stp_table_number(t, "alone_busbw", "busbw",
+                     has_bandwidth ? arm->busbw : NAN, RATE);
     iteration_put_gain(t, true, false, &arm->alone_gain, is_auto,
                        has_alone && (is_auto || arm->alone_gain.n_pairs > 0));
-    if (t->format == STP_TABLE_MARKDOWN)
-        stp_table_word(t, NULL, "<times", source);
 }
 
 static void iteration_put_arms(const struct stp_iteration_setting *setting,
@@ -426,19 +390,13 @@ static void iteration_write_setting(const struct stp_iteration_setting *s,
     char text[STP_ITERATION_TEXT];
     char size[32];
 
-    stp_size_text(s->like.n_bytes, size);
-    if (is_text)
-        snprintf(size, sizeof(size), "%" PRIu64 " bytes", s->like.n_bytes);
+    snprintf(size, sizeof(size), "%" PRIu64 " bytes", s->like.n_bytes);
     stp_iteration_what(s, size, text);
-    if (is_text)
-        fprintf(fp, "%s; ", text);
-    else
-        fprintf(fp, "\n## %s\n\n%u rank%s; ", text, s->like.n_ranks,
-                s->like.n_ranks == 1 ? "" : "s");
+    fprintf(fp, is_text ? "%s; " : "\n## %s\n\n", text);
 
     /* "compute alone 1180.2 us, communication alone 1230.4 us: ratio 0.959",
      * and that this is not what was asked for. */
-    const int digits = iteration_time_unit(s) == TIME ? 2 : 1;
+    const int digits = iteration_time_digits(s);
     const double asked = s->like.work.ratio;
     const double ratio = s->compute_us / s->comm_us;
 
@@ -450,9 +408,9 @@ static void iteration_write_setting(const struct stp_iteration_setting *s,
             fprintf(fp, " and not %g, as no GEMM tried comes closer", asked);
     }
 
-    if (is_text && source != STP_SOURCE_MEASURED)
+    if (source != STP_SOURCE_MEASURED)
         fprintf(fp, "; %s", stp_source_name(source));
-    fputs(is_text ? "\n" : ".\n\n", fp);
+    fputs(is_text ? "\n" : "\n\n", fp);
     iteration_put_arms(s, &t);
     stp_table_end(&t, fp);
     iteration_write_verdict(s, is_text ? "\n" : " ", text);
@@ -478,45 +436,32 @@ static void iteration_put_regime(const struct stp_regime *r,
 {
     const struct stp_iteration_setting *s = r->setting;
     const struct stp_gemm *g = &s->like.work.gemm;
-    const bool is_text = t->format == STP_TABLE_TEXT;
+    const bool is_json = t->format == STP_TABLE_JSON;
     const char *source =
         stp_source_name(stp_source_worst(r->alone->source, r->best->source));
-    char name[STP_SETTING_NAME];
 
-    stp_iteration_setting_name(s, name);
     stp_table_row(t);
-    if (is_text) {
+    if (is_json) {
+        iteration_put_setting(s, t);
+    } else {
         stp_table_text(t, "<mode", "%s", stp_mode_name(s->like.work.mode));
         stp_table_text(t, "<collective", "%s", stp_coll_name(s->like.coll));
         stp_table_word(t, NULL, "bytes", STP_SIZE_TEXT(s->like.n_bytes));
         stp_table_text(t, "<GEMM", "%ux%ux%u", g->m, g->n, g->k);
         stp_table_number(t, NULL, "ratio", s->compute_us / s->comm_us, 2);
-    } else {
-        iteration_put_setting(s, t);
-        stp_table_word(t, NULL, "<setting", name);
     }
     iteration_put_arm_name(r->alone, "fastest_alone", "<fastest alone", t);
-    iteration_put_arm_name(r->best, "best_iteration",
-                           is_text ? "<shortest iteration" : "<best iteration",
-                           t);
-    if (is_text) {
-        iteration_put_gain(t, false, true, &r->gain, false, true);
-        iteration_put_gain(t, true, true, &r->alone_gain, false, true);
-        stp_table_word(t, NULL, "<times", source);
-        return;
-    }
-    iteration_put(t, "fastest_alone_mean_us", NULL, NULL, TIME,
-                  r->alone->us.mean);
-    iteration_put(t, "best_iteration_mean_us", NULL, NULL, TIME,
-                  r->best->us.mean);
+    iteration_put_arm_name(r->best, "best_iteration", "<shortest iteration", t);
+    stp_table_number(t, "fastest_alone_mean_us", NULL, r->alone->us.mean, TIME);
+    stp_table_number(t, "best_iteration_mean_us", NULL, r->best->us.mean, TIME);
     iteration_put_gain(t, false, true, &r->gain, false, true);
-    iteration_put(t, "fastest_alone_us", NULL, NULL, TIME,
-                  iteration_measured(r->alone->alone_us));
-    iteration_put(t, "best_iteration_alone_us", NULL, NULL, TIME,
-                  iteration_measured(r->best->alone_us));
+    stp_table_number(t, "fastest_alone_us", NULL,
+                     iteration_measured(r->alone->alone_us), TIME);
+    stp_table_number(t, "best_iteration_alone_us", NULL,
+                     iteration_measured(r->best->alone_us), TIME);
     iteration_put_gain(t, true, true, &r->alone_gain, false, true);
-    iteration_put(t, "rounds", NULL, NULL, COUNT, (double)r->gain.n_pairs);
-    stp_table_word(t, "source", NULL, source);
+    stp_table_number(t, "rounds", NULL, (double)r->gain.n_pairs, COUNT);
+    stp_table_word(t, "source", "<times", source);
 }
 
 static int iteration_compare_regimes(const void *pa, const void *pb)
@@ -587,8 +532,15 @@ void stp_put_iterations(const struct stp_iteration_summary *summary,
         struct stp_table arms;
 
         iteration_put_setting(s, &t);
-        iteration_put_alone(s, &t);
-        iteration_put_noise(s, &t);
+        stp_table_number(&t, "compute_us", NULL, s->compute_us, TIME);
+        stp_table_number(&t, "comm_us", NULL, iteration_measured(s->comm_us),
+                         TIME);
+        stp_table_number(&t, "ratio_met", NULL,
+                         s->comm_us > 0 ? s->compute_us / s->comm_us : NAN,
+                         GAIN);
+        stp_table_number(&t, "noise", NULL,
+                         s->arms[0].n_rounds > 1 ? s->noise : NAN, GAIN);
+        stp_table_number(&t, "resolution", NULL, s->resolution, GAIN);
         iteration_write_verdict(s, " ", text);
         stp_json_word(row, "verdict", text);
         arms = stp_table_array(row, "arms");
