@@ -91,11 +91,6 @@ static int main_refuse(const char *word)
 
         snprintf(names + used, sizeof(names) - used, "%s ", commands[i].name);
     }
-    if (strcmp(word, "learn") == 0) {
-        stp_complain("no command 'learn': a job learns in `steptune run "
-                     "--online`");
-        return STP_EXIT_USAGE;
-    }
     stp_hint_nearest(word, strlen(word), names, hint);
     stp_complain("no command '%s'%s", word,
                  hint[0] != '\0' ? hint : "; `steptune --help` lists them");

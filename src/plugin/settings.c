@@ -124,12 +124,6 @@ settings_read_agreement(struct stp_plugin_settings *settings,
         return STP_OK;
     }
     stp_store_redact(value, shown, sizeof(shown));
-    if (strncmp(value, "redis://", 8) == 0 ||
-        strncmp(value, "rediss://", 9) == 0)
-        return stp_fail(err, STP_ERR_SYNTAX,
-                        "STEPTUNE_AGREE is '%s', but hosts no longer meet in "
-                        "Redis: set " STP_STORE_EXPECTED,
-                        shown);
     return stp_fail(err, STP_ERR_SYNTAX,
                     "STEPTUNE_AGREE is '%s', expected auto, shm, assume, "
                     "required, " STP_STORE_EXPECTED,

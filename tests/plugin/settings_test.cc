@@ -216,8 +216,8 @@ TEST_F(Settings, RefusesWhatIsOutOfRange)
          "STEPTUNE_AGREE is '" + std::string(60, 'x') +
              "', expected auto, shm, assume, required, " STP_STORE_EXPECTED},
         {"STEPTUNE_AGREE", "rediss://:secret@a", STP_ERR_SYNTAX,
-         "STEPTUNE_AGREE is 'rediss:...', but hosts no longer meet in Redis: "
-         "set " STP_STORE_EXPECTED},
+         "STEPTUNE_AGREE is 'rediss:...', expected auto, shm, assume, "
+         "required, " STP_STORE_EXPECTED},
         {"NCCL_TUNER_CONFIG_FILE", long_path, STP_ERR_LIMIT,
          "a policy path of " + std::to_string(STP_PATH_SIZE) +
              " bytes, expected fewer than " + std::to_string(STP_PATH_SIZE)},

@@ -11,8 +11,8 @@
 struct stp_job_rule {
     const struct stp_learning_key *key; /* the kind of message */
     struct stp_bandit_arm arm;
-    size_t n_blocks;               /* of windows in which it took turns */
-    struct stp_learning_gain gain; /* of windows, over what ran before */
+    size_t n_blocks;      /* of windows in which it took turns */
+    struct stp_gain gain; /* of windows, over what ran before */
 };
 
 /* All rules for communicators of a shape, against NCCL's own choice. */
@@ -21,8 +21,8 @@ struct stp_job_total {
     uint64_t n_ranks;
     size_t n_comms; /* that compared them, of all runs */
     size_t n_blocks;
-    struct stp_learning_gain gain; /* 0: they were not compared */
-    double window_us;              /* of the last */
+    struct stp_gain gain; /* 0: they were not compared */
+    double window_us;     /* of the last */
 };
 
 struct stp_job_rules {

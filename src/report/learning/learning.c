@@ -130,15 +130,15 @@ static void learning_take_line(struct stp_learning_key *key,
     case STP_LEARN_SETTLED:
         key->is_settled = true;
         key->with = line->arm;
-        key->gain = (struct stp_learning_gain){line->gain, line->gain_low,
-                                               line->gain_high};
+        key->gain = (struct stp_gain){
+            .gain = line->gain, .low = line->gain_low, .high = line->gain_high};
         break;
     case STP_LEARN_INCUMBENT:
         /* The arm with which the key settled was dropped, or lost a re-test. */
         if (line->arm.algo < 0 && key->is_settled && key->with.algo >= 0) {
             key->is_settled = false;
             key->with.algo = -1;
-            key->gain = (struct stp_learning_gain){0};
+            key->gain = (struct stp_gain){0};
         }
         break;
     case STP_LEARN_BUSY:
@@ -147,8 +147,8 @@ static void learning_take_line(struct stp_learning_key *key,
         break;
     case STP_LEARN_BOUND:
         key->n_tried = (size_t)fmin(fmax(line->value, 0), STP_BANDIT_ARMS);
-        key->bound = (struct stp_learning_gain){line->gain, line->gain_low,
-                                                line->gain_high};
+        key->bound = (struct stp_gain){
+            .gain = line->gain, .low = line->gain_low, .high = line->gain_high};
         break;
     default:
         break;
@@ -213,18 +213,17 @@ static void set_put_arm(struct stp_learning_set *set,
     set->arms[set->n_arms++].arm = line->arm;
 }
 
-struct stp_learning_gain
-stp_learning_gain_of(const struct stp_learning_blocks *blocks)
+struct stp_gain stp_learning_gain_of(const struct stp_learning_blocks *blocks)
 {
     const double n = (double)blocks->n;
     double half;
 
     if (blocks->n < 2)
-        return (struct stp_learning_gain){0};
+        return (struct stp_gain){0};
     half = stp_t975(blocks->n - 1) * sqrt(blocks->log_ss / (n - 1) / n);
-    return (struct stp_learning_gain){exp(blocks->log_gain),
-                                      exp(blocks->log_gain - half),
-                                      exp(blocks->log_gain + half)};
+    return (struct stp_gain){.gain = exp(blocks->log_gain),
+                             .low = exp(blocks->log_gain - half),
+                             .high = exp(blocks->log_gain + half)};
 }
 
 /* More calls than a job makes; a file may say anything. */

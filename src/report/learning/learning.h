@@ -3,17 +3,11 @@
 
 #include <stdio.h>
 
+#include "core/stats.h"
 #include "report/learning/journal.h"
 
 struct cJSON;
 struct stp_table; /* report/table.h */
-
-/* A gain with its interval; gain 0: none. */
-struct stp_learning_gain {
-    double gain;
-    double low;
-    double high;
-};
 
 /* Blocks of windows in which arms were compared with what ran before. */
 struct stp_learning_blocks {
@@ -38,11 +32,11 @@ struct stp_learning_key {
     uint64_t n_times;
     uint64_t n_trials;
     bool is_settled;
-    struct stp_bandit_arm with;    /* if so */
-    struct stp_learning_gain gain; /* of a step, or of rewards */
+    struct stp_bandit_arm with; /* if so */
+    struct stp_gain gain;       /* of a step, or of rewards; 0: none */
     double busy;    /* share of the time in its collectives; -1: not known */
     size_t n_tried; /* arms; 0: 'bound' is not known */
-    struct stp_learning_gain bound; /* of the arm that may gain most */
+    struct stp_gain bound; /* of the arm that may gain most; 0: none */
     struct stp_learning_arm arms[STP_BANDIT_ARMS];
     size_t n_arms;
 };
@@ -106,13 +100,11 @@ struct stp_learning_setting {
 };
 
 /* The gain that blocks tell, with its 95 percent interval; 0 below two. */
-struct stp_learning_gain
-stp_learning_gain_of(const struct stp_learning_blocks *blocks);
+struct stp_gain stp_learning_gain_of(const struct stp_learning_blocks *blocks);
 
 /* Adds a gain: "-" and null for none, in text also without an interval. */
-void stp_put_learning_gain(const struct stp_learning_gain *gain,
-                           const char *key, const char *heading,
-                           struct stp_table *table);
+void stp_put_learning_gain(const struct stp_gain *gain, const char *key,
+                           const char *heading, struct stp_table *table);
 
 /* Prints a line on the whole, one for each set that was compared and, if there
  * is one, a row for each key. */

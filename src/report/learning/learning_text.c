@@ -191,9 +191,8 @@ static size_t learning_count_settled(const struct stp_learning *l,
     return n;
 }
 
-void stp_put_learning_gain(const struct stp_learning_gain *gain,
-                           const char *key, const char *heading,
-                           struct stp_table *t)
+void stp_put_learning_gain(const struct stp_gain *gain, const char *key,
+                           const char *heading, struct stp_table *t)
 {
     bool has_gain = gain->gain > 0.0;
 
@@ -237,7 +236,7 @@ static void learning_put_choice(const struct stp_learning_key *key,
 static void learning_put(const struct stp_learning_key *key, const char *base,
                          struct stp_table *t)
 {
-    static const struct stp_learning_gain none = {0};
+    static const struct stp_gain none = {0};
     const char *name = key->is_settled     ? "settled"
                        : key->n_trials > 0 ? "no bound yet"
                                            : "nothing tried";
@@ -296,8 +295,7 @@ void stp_print_learning(const struct stp_learning *learning,
      * searches had ended. */
     for (size_t i = 0; i < learning->n_sets; i++) {
         const struct stp_learning_set *set = &learning->sets[i];
-        const struct stp_learning_gain gain =
-            stp_learning_gain_of(&set->blocks);
+        const struct stp_gain gain = stp_learning_gain_of(&set->blocks);
         char on[48] = "";
 
         if (!(gain.gain > 0))
@@ -375,8 +373,7 @@ void stp_json_learning(cJSON *root, const struct stp_learning *learning,
     rows = stp_table_array(object, "together");
     for (size_t i = 0; i < learning->n_sets; i++) {
         const struct stp_learning_set *set = &learning->sets[i];
-        const struct stp_learning_gain gain =
-            stp_learning_gain_of(&set->blocks);
+        const struct stp_gain gain = stp_learning_gain_of(&set->blocks);
         char comm[24];
 
         snprintf(comm, sizeof(comm), "%016" PRIx64, set->comm);

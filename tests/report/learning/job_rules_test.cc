@@ -140,7 +140,7 @@ TEST(JobRules, PoolBlocksOfCommunicators)
     four.n = 4;
     four.log_gain = 3 * off;
     four.log_ss = 4 * off * off;
-    const stp_learning_gain gain = stp_learning_gain_of(&four);
+    const stp_gain gain = stp_learning_gain_of(&four);
 
     ASSERT_EQ(1u, r.rules.n_totals);
     EXPECT_EQ(4u, r.rules.totals[0].n_blocks);
