@@ -37,6 +37,7 @@ struct run_options {
     const char *stage;   /* NULL: nothing is staged; "": see run_set_stage() */
     const char *nccl;    /* NULL: the job is linked with it */
     const char *metrics; /* NULL: none are written */
+    char rules[STP_CLI_PATH]; /* of what is staged */
     bool json;
     bool quiet;
     bool online;
@@ -307,10 +308,9 @@ static int run_set_trace(const char *path)
  * that are linked with NCCL.  For others it must also be the first that was
  * loaded under NCCL's name, since a program may load its own NCCL by a path and
  * then open that name, as JAX does; NCCL behind it has what it lacks. */
-static int run_set_stage(const struct run_options *o, const char *folder)
+static int run_set_stage(struct run_options *o, const char *folder)
 {
     const char *rules = o->stage;
-    char absolute[STP_CLI_PATH];
     char library[STP_CLI_PATH + 16], nccl[STP_CLI_PATH] = "";
     char front[3 * STP_CLI_PATH];
     int status;
@@ -326,13 +326,13 @@ static int run_set_stage(const struct run_options *o, const char *folder)
         return stp_complain("--nccl: '%s' has a space or a colon, which "
                             "LD_PRELOAD takes for the end of a path",
                             nccl);
-    status = stp_find_staging(rules, absolute, library);
+    status = stp_find_staging(rules, o->rules, library);
     snprintf(front, sizeof(front),
              o->nccl != NULL ? "%s:libnccl.so.2:%s" : "%s", library, nccl);
     if (status == STP_EXIT_OK)
         status = run_set_before("LD_PRELOAD", front);
     if (status == STP_EXIT_OK)
-        status = run_set("STEPTUNE_STAGE_FILE", absolute);
+        status = run_set("STEPTUNE_STAGE_FILE", o->rules);
     if (status == STP_EXIT_OK && folder[0] != '\0')
         status = run_set("STEPTUNE_STAGE_REPORT", folder);
     if (status == STP_EXIT_OK) /* else the linker's next one */
@@ -372,7 +372,7 @@ static void run_report(const struct run_options *o, const char *policy,
         else
             stp_complain_error(o->run.settings.journal, &err);
     }
-    if (is_staged && stp_staged_load(folder, &staged, &err) != STP_OK)
+    if (is_staged && stp_staged_load(folder, o->rules, &staged, &err) != STP_OK)
         is_staged = stp_complain_error(NULL, &err) == STP_EXIT_OK;
     if (status == STP_OK && (o->json || has_tuner)) {
         if (!o->json)
@@ -412,7 +412,7 @@ static enum stp_status run_write_metrics(const struct run_metrics *m,
     struct stp_file file;
 
     if (is_staged)
-        STP_THEN(status, stp_staged_load(m->folder, &staged, err));
+        STP_THEN(status, stp_staged_load(m->folder, m->o->rules, &staged, err));
     STP_THEN(status, stp_file_begin(m->o->metrics, &file, err));
     if (status == STP_OK) {
         stp_print_ledgers_metrics(&ledgers, is_staged ? &staged : NULL,

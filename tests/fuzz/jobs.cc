@@ -75,20 +75,26 @@ std::string Ledger(std::string_view bytes)
     return "";
 }
 
-// The report of a process.
+// A stage policy, a line "--" and the report of a process.
 std::string StageReport(std::string_view bytes)
 {
+    const size_t at = std::min(bytes.find("--\n"), bytes.size());
+    const std::string rules = WriteFile("rules.stage", bytes.substr(0, at));
     const std::string folder = Folder() + "/staged";
     stp_staged staged{};
     stp_error err{};
     Printed printed;
+    std::string fault;
 
-    WriteFile("staged/1.csv", bytes);
-    if (stp_staged_load(folder.c_str(), &staged, &err) != STP_OK)
+    WriteFile("staged/1.csv", bytes.substr(std::min(at + 3, bytes.size())));
+    if (stp_staged_load(folder.c_str(), rules.c_str(), &staged, &err) != STP_OK)
         return FaultOf(err);
     stp_print_staged(&staged, nullptr, printed.fp);
+    for (size_t i = 0; i < staged.n; i++)
+        if (staged.calls[i].gain[0] > staged.calls[i].gain[1])
+            fault = "the least gain is above the greatest";
     free(staged.calls);
-    return "";
+    return fault;
 }
 
 namespace

@@ -190,7 +190,7 @@ static void attempt_check_stage(struct attempt *a)
     char text[STP_STAGED_TEXT];
 
     if (a->arm->stage == NULL || a->s->has_told_stage ||
-        stp_staged_load(a->ledger, &staged, NULL) != STP_OK)
+        stp_staged_load(a->ledger, a->arm->stage, &staged, NULL) != STP_OK)
         return;
     stp_staged_text(&staged, text);
     a->s->has_told_stage = staged.n_staged == 0;

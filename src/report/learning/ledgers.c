@@ -320,6 +320,8 @@ void stp_print_ledgers_metrics(const struct stp_ledgers *ledgers,
             cJSON_GetObjectItem(cJSON_GetObjectItem(t.root, "staged"), "calls");
         metrics_put(calls, "staged_total counter", "staged", fp);
         metrics_put(calls, "left_plain_total counter", "plain", fp);
+        metrics_put(calls, "staged_gain_least gauge", "gain", fp);
+        metrics_put(calls, "staged_gain_most gauge", "gain_to", fp);
         fprintf(fp,
                 "# TYPE steptune_staging_stepped_aside gauge\n"
                 "steptune_staging_stepped_aside %d\n",

@@ -2,10 +2,12 @@
 
 #include <dirent.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/csv.h"
+#include "core/names.h"
 #include "core/policy/policy.h"
 #include "core/utf8.h"
 #include "report/file.h"
@@ -31,7 +33,7 @@ static enum stp_status staged_add_report(struct stp_staged *staged,
     staged->n_processes++;
     for (const char *s = text, *line;
          (line = stp_next_line(&s, text + len, &n)) != NULL;) {
-        struct stp_staged_calls c = {0}, *all;
+        struct stp_staged_calls c = {.gain = {NAN, NAN}}, *all;
         char row[256];
         size_t i = 0;
 
@@ -64,16 +66,56 @@ static enum stp_status staged_add_report(struct stp_staged *staged,
     return STP_OK;
 }
 
-enum stp_status stp_staged_load(const char *dir, struct stp_staged *staged_ret,
+/* Takes "# BYTES B: ... gain GAIN (...) ... ROUNDS rounds SOURCE", as
+ * report/memory_file.c writes it above a rule, for collectives of that size. */
+static void staged_take_gain(struct stp_staged *staged,
+                             const struct stp_rule *rule, const char *line,
+                             size_t len)
+{
+    static const char before[] = ", gain ", from[] = " rounds ";
+    const char *gain = strstr(line, before), *source = strstr(line, from);
+    uint64_t n_bytes;
+    double value;
+
+    if (staged->n == 0 || gain == NULL || source == NULL || source < gain ||
+        source > line + len ||
+        !stp_parse_u64(line + 2, strcspn(line + 2, " "), &n_bytes) ||
+        !stp_parse_double(gain + strlen(before),
+                          strcspn(gain + strlen(before), " "), &value))
+        return;
+    source += strlen(from);
+    for (struct stp_staged_calls *c = staged->calls;
+         c < staged->calls + staged->n; c++)
+        if (strcmp(stp_coll_name(rule->coll), c->collective) == 0 &&
+            c->n_staged > 0 && (uint64_t)rule->min_ctas == c->n_ctas &&
+            n_bytes >= c->min_bytes && n_bytes <= c->max_bytes &&
+            (rule->graph == -1 ||
+             (rule->graph == 1 ? c->n_captured > 0
+                               : c->n_captured < c->n_staged))) {
+            c->gain[0] = fmin(c->gain[0], value);
+            c->gain[1] = fmax(c->gain[1], value);
+            stp_printable(source, (size_t)(line + len - source), c->source,
+                          sizeof(c->source));
+        }
+}
+
+enum stp_status stp_staged_load(const char *dir, const char *rules,
+                                struct stp_staged *staged_ret,
                                 struct stp_error *err)
 {
     struct stp_staged staged = {.n = 0};
-    enum stp_status status = STP_OK;
+    struct stp_policy *policy = NULL;
+    char *text = NULL;
+    size_t len, n, next = 0;
+    unsigned number = 0;
+    enum stp_status status =
+        stp_policy_load(STP_POLICY_OF_STAGE, rules, &policy, err);
     const struct dirent *entry;
     DIR *folder = opendir(dir);
 
-    if (folder == NULL)
-        return stp_cannot(err, "read", dir);
+    STP_THEN(status, stp_read_file(rules, STP_MAX_FILE, &text, &len, err));
+    if (folder == NULL && status == STP_OK)
+        status = stp_cannot(err, "read", dir);
     while (status == STP_OK && (entry = readdir(folder)) != NULL) {
         const size_t n_digits = strspn(entry->d_name, "0123456789");
         char path[4096];
@@ -82,9 +124,24 @@ enum stp_status stp_staged_load(const char *dir, struct stp_staged *staged_ret,
         if (strcmp(entry->d_name + n_digits, ".csv") == 0)
             status = staged_add_report(&staged, path, err);
     }
-    closedir(folder);
+    if (folder != NULL)
+        closedir(folder);
     if (status == STP_OK && staged.n > 0)
         qsort(staged.calls, staged.n, sizeof(*staged.calls), staged_order);
+    /* the lines between the rule before and a rule are the rule's */
+    for (const char *s = text, *above = text, *line, *comment;
+         status == STP_OK && next < stp_policy_size(policy) &&
+         (line = stp_next_line(&s, text + len, &n));) {
+        const struct stp_rule *rule = stp_policy_rule(policy, next);
+
+        if (rule->line != ++number)
+            continue;
+        next++;
+        while ((comment = stp_next_line(&above, line, &n)) != NULL)
+            staged_take_gain(&staged, rule, comment, n);
+    }
+    free(text);
+    stp_policy_free(policy);
     if (status == STP_OK)
         *staged_ret = staged;
     else
@@ -114,7 +171,7 @@ void stp_print_staged(const struct stp_staged *staged, cJSON *root, FILE *fp)
 {
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     char text[STP_STAGED_TEXT];
-    bool any_waits = false;
+    bool any_gain = false, any_waits = false;
 
     stp_staged_text(staged, text);
     if (root == NULL) {
@@ -128,6 +185,7 @@ void stp_print_staged(const struct stp_staged *staged, cJSON *root, FILE *fp)
     for (size_t i = 0; i < staged->n; i++) {
         const struct stp_staged_calls *c = &staged->calls[i];
 
+        any_gain |= !isnan(c->gain[0]);
         any_waits |= strcmp(c->why, "overlap") == 0;
         stp_table_row(&t);
         stp_table_word(&t, "collective", "<collective", c->collective);
@@ -139,9 +197,16 @@ void stp_print_staged(const struct stp_staged *staged, cJSON *root, FILE *fp)
         stp_table_count(&t, "plain", "plain", c->n_plain);
         stp_table_count(&t, "captured", "in graphs", c->n_captured);
         stp_table_word(&t, "why_plain", "<why plain", *c->why ? c->why : NULL);
+        stp_table_number(&t, "gain", "gain", c->gain[0], 3);
+        stp_table_number(&t, "gain_to", "to", c->gain[1], 3);
+        stp_table_word(&t, "source", "<source", *c->source ? c->source : NULL);
     }
     if (root == NULL)
         stp_table_end(&t, fp);
+    if (root == NULL && any_gain)
+        fputs("The gains are those of single collectives by which the rules "
+              "stand; `steptune compare --stage` measures the job's.\n",
+              fp);
     if (root == NULL && any_waits)
         fputs("More rules hold for jobs in which nothing runs beside "
               "collectives (why plain: overlap): set NCCL_WORKLOAD_OVERLAP=0 "

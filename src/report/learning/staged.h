@@ -1,5 +1,5 @@
 /* staged.h - which collectives of a job were staged, by the reports of its
- * processes' staging library */
+ * processes' staging library, and the gains by which the rules stand */
 #pragma once
 
 #include <cjson/cJSON.h>
@@ -17,6 +17,8 @@ struct stp_staged_calls {
     uint64_t n_ctas;               /* minCTAs of the rule; 0: NCCL's own */
     uint64_t n_staged, n_plain;
     uint64_t n_captured; /* of both, into CUDA graphs */
+    double gain[2];      /* the least and the greatest of rules; NaN: unknown */
+    char source[32];     /* of these gains: "measured" */
 };
 
 struct stp_staged {
@@ -27,9 +29,11 @@ struct stp_staged {
     char aside[400];          /* why a library stepped aside; "": none did */
 };
 
-/* Reads the reports PID.csv of the folder 'dir'.  STP_ERR_IO, STP_ERR_LIMIT or
+/* Reads the reports PID.csv of the folder 'dir', and the gains that stand as
+ * evidence in the stage policy at 'rules'.  STP_ERR_IO, STP_ERR_LIMIT or
  * STP_ERR_NOMEM; *staged_ret is untouched then. */
-enum stp_status stp_staged_load(const char *dir, struct stp_staged *staged_ret,
+enum stp_status stp_staged_load(const char *dir, const char *rules,
+                                struct stp_staged *staged_ret,
                                 struct stp_error *err);
 
 /* A sentence: how many collectives were staged, or why none could be. */
