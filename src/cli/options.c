@@ -653,8 +653,7 @@ static bool option_check_long(const struct stp_given *p, const char *command,
                 used += (size_t)snprintf(names + used, sizeof(names) - used,
                                          "--%s ", p->argp[i].name);
         }
-    if (found == NULL && strncmp("help", name, len) != 0 &&
-        strncmp("usage", name, len) != 0) {
+    if (found == NULL) {
         if (strncasecmp(bare, name, len) == 0 && strcspn(bare, "].") == len)
             snprintf(text, sizeof(text),
                      "unrecognized option '%.*s', expected %.*s without one",
@@ -780,7 +779,7 @@ static void option_add(struct stp_given *p, const struct stp_option *o,
     const char *text = o->value;
     char *help = option_help(p->command, o->name);
 
-    assert(p->n_rows < MAX_OPTIONS && p->n_argp + 3 < MAX_OPTIONS);
+    assert(p->n_rows < MAX_OPTIONS && p->n_argp + 5 < MAX_OPTIONS);
     *row = (struct option_row){o, group, p->options + group->at, false};
     if (text != NULL) {
         const size_t size = strlen(help) + sizeof(" (default )") + strlen(text);
@@ -823,11 +822,11 @@ void stp_options_read(const struct stp_command_line *line, int argc,
         for (const struct stp_option *o = g->options; o->name != NULL; o++)
             option_add(&p, o, g, g->heading != NULL ? heading : 0);
     }
-    option_check_words(&p, argc, argv);
     p.argp[p.n_argp++] =
         (struct argp_option){"help", HELP, NULL, 0, "Give this help list", -1};
     p.argp[p.n_argp++] = (struct argp_option){
         .name = "usage", .key = USAGE, .doc = "Give a short usage message"};
+    option_check_words(&p, argc, argv);
     argp_parse(&argp, argc, argv,
                ARGP_NO_HELP | (line->is_in_order ? ARGP_IN_ORDER : 0), NULL,
                &p);
