@@ -98,7 +98,7 @@ size_t mock_machine_sizes(const struct mock_machine *machine, ncclFunc_t coll,
 
 /* The number of interleaved rounds that all those sizes of all collectives
  * share; 0 if there are none. */
-unsigned mock_machine_rounds(const struct mock_machine *machine);
+unsigned mock_machine_rounds(const struct mock_machine *machine, bool graph);
 
 /* ---- time ---- */
 

@@ -171,27 +171,15 @@ bool mock_csv_is(const struct mock_csv *csv, int field, const char *word)
            strcmp(csv->fields[csv->place[field]], word) == 0;
 }
 
-static ncclResult_t csv_get_text(const struct mock_csv *csv, int field,
-                                 const char **text_ret)
-{
-    *text_ret = csv->fields[csv->place[field]];
-    if (**text_ret == '\0')
-        return mock_csv_fail(csv, "column '%s' is empty",
-                             csv->columns[field].name);
-    return ncclSuccess;
-}
-
 ncclResult_t mock_csv_word(const struct mock_csv *csv, int field,
                            int *number_ret)
 {
     const struct mock_field *column = &csv->columns[field];
-    const char *text;
+    const char *text = csv->fields[csv->place[field]];
     char all[256] = ""; /* "a, b, c" */
     size_t used = 0;
-    int number;
+    const int number = mock_word_find(column->words, text);
 
-    MOCK_TRY(csv_get_text(csv, field, &text));
-    number = mock_word_find(column->words, text);
     if (number >= 0 ||
         (column->extra != NULL && strcmp(text, column->extra) == 0)) {
         *number_ret = number;
@@ -216,13 +204,15 @@ static ncclResult_t csv_read_text(const struct mock_csv *csv, int field,
 
     if (column->words != NULL)
         rc = mock_csv_word(csv, field, &number);
-    if (rc == ncclSuccess && column->min > 0)
-        rc = csv_get_text(csv, field, &text);
     if (rc != ncclSuccess)
         return rc;
-    if ((long long)strlen(text) >= column->max)
-        return mock_csv_fail(csv, "column '%s' has more than %lld characters",
-                             column->name, column->max - 1);
+    if ((long long)strlen(text) < column->min ||
+        (long long)strlen(text) >= column->max)
+        return mock_csv_fail(csv,
+                             "column '%s' has %zu characters, expected %lld to "
+                             "%lld",
+                             column->name, strlen(text), column->min,
+                             column->max - 1);
     strcpy(text_ret, text);
     return ncclSuccess;
 }
@@ -233,16 +223,14 @@ static ncclResult_t csv_read_number(const struct mock_csv *csv, int field,
 {
     const struct mock_field *column = &csv->columns[field];
     const bool is_time = column->kind == MOCK_FIELD_TIME;
-    const char *text;
+    const char *text = csv->fields[csv->place[field]];
     char *end;
     long long whole = 0;
     double time = 0;
     bool is_valid;
 
-    if (is_time && column->optional &&
-        csv->fields[csv->place[field]][0] == '\0')
+    if (is_time && column->optional && text[0] == '\0')
         return ncclSuccess;
-    MOCK_TRY(csv_get_text(csv, field, &text));
     errno = 0;
     if (is_time)
         time = strtod(text, &end);

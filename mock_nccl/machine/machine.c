@@ -580,13 +580,13 @@ size_t mock_machine_sizes(const struct mock_machine *machine, ncclFunc_t coll,
     return n;
 }
 
-unsigned mock_machine_rounds(const struct mock_machine *machine)
+unsigned mock_machine_rounds(const struct mock_machine *machine, bool graph)
 {
     const struct mock_recorded *timings = machine->timings;
     int least = 0;
 
-    for (int c = 0; timings != NULL && c < 2 * NCCL_NUM_TUNED_FUNCS; c++) {
-        const struct mock_curve *all = &timings->sizes[c & 1][c >> 1];
+    for (int c = 0; timings != NULL && c < NCCL_NUM_TUNED_FUNCS; c++) {
+        const struct mock_curve *all = &timings->sizes[graph][c];
 
         for (int i = 0; i < all->n_points; i++) {
             const struct mock_point *size = &all->points[i];

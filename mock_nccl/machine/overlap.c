@@ -228,11 +228,12 @@ overlap_estimate_others(const struct mock_recorded *overlaps,
     return mean;
 }
 
-/* Whether any iterations that overlap were recorded, launched so. */
-static bool overlap_has(const struct mock_recorded *overlaps, int graph)
+/* Whether any iterations that overlap, or wait, were recorded, launched so. */
+static bool overlap_has(const struct mock_recorded *overlaps, bool waits,
+                        int graph)
 {
     for (int i = 0; overlaps != NULL && i < overlaps->n_arms; i++)
-        if (overlaps->arms[i].mode != MOCK_MODE_SEQUENTIAL &&
+        if ((overlaps->arms[i].mode == MOCK_MODE_SEQUENTIAL) == waits &&
             overlaps->arms[i].graph == graph)
             return true;
     return false;
@@ -244,7 +245,7 @@ static struct estimate overlap_estimate(const struct mock_machine *machine,
     /* Copies run beside kernels; the memory that they share is not modelled. */
     static const struct estimate free_engines = {0, 1, MOCK_TIME_MODELLED};
     const struct mock_recorded *overlaps = machine->overlaps;
-    const bool has_overlaps = overlap_has(overlaps, w->graph);
+    const bool has_overlaps = overlap_has(overlaps, false, w->graph);
     const struct mock_arm *arm =
         has_overlaps ? overlap_find_arm(overlaps, w) : NULL;
     struct estimate e;
@@ -292,7 +293,7 @@ overlap_make_query(const struct mock_machine *machine,
         .log_ratio = log(ratio),
         /* graphs slow down as other launches do, where none were recorded */
         .graph = run->graph && (mode == MOCK_MODE_SEQUENTIAL ||
-                                overlap_has(machine->overlaps, true)),
+                                overlap_has(machine->overlaps, false, true)),
         .round = (int)(round * mock_machine_overlap_rounds(machine)),
         .iteration = iteration,
     };
@@ -366,13 +367,7 @@ ncclResult_t mock_machine_time_after(const struct mock_machine *machine,
 
 bool mock_machine_captures(const struct mock_machine *machine)
 {
-    const struct mock_recorded *overlaps = machine->overlaps;
-
-    for (int i = 0; overlaps != NULL && i < overlaps->n_arms; i++)
-        if (overlaps->arms[i].mode == MOCK_MODE_SEQUENTIAL &&
-            overlaps->arms[i].graph)
-            return true;
-    return false;
+    return overlap_has(machine->overlaps, true, true);
 }
 
 unsigned mock_machine_overlap_rounds(const struct mock_machine *machine)
@@ -552,21 +547,28 @@ ncclResult_t mock_overlaps_build(const char *path,
                                  struct mock_recorded *overlaps)
 {
     struct mock_overlap_setting *list = overlaps->settings;
+    const struct mock_point *most = overlaps->others;
     ncclResult_t rc = overlap_find_slowdowns(path, machine, records);
 
     for (int i = 0; i < records->n && rc == ncclSuccess; i++)
         rc = overlap_add_record(path, &records->list[i], overlaps);
     if (rc != ncclSuccess)
         return rc;
-    // NOLINTNEXTLINE(clang-analyzer-core.DivideZero)
-    overlaps->n_rounds = overlaps->n_rows / overlaps->n_others;
     for (int i = 0; i < overlaps->n_others; i++)
-        if (overlaps->others[i].n_rounds != overlaps->n_rounds)
-            return mock_fail(ncclInvalidArgument,
-                             "%s: %d rounds with compute_us %g, but others "
-                             "have %d",
-                             path, overlaps->others[i].n_rounds,
-                             list[i].compute_us, overlaps->n_rounds);
+        if (overlaps->others[i].n_rounds > most->n_rounds)
+            most = &overlaps->others[i];
+    overlaps->n_rounds = most->n_rounds;
+    for (const struct mock_point *point = overlaps->others;
+         point < overlaps->others + overlaps->n_others; point++)
+        if (point->n_rounds != most->n_rounds) /* rows are as records */
+            return mock_fail(
+                ncclInvalidArgument,
+                "%s:%d: %d rounds of this size, compute_us and arm, but line "
+                "%d begins %d of others, expected as many of all",
+                path, records->list[point->rows - overlaps->rows].line,
+                point->n_rounds,
+                records->list[most->rows - overlaps->rows].line,
+                most->n_rounds);
     /* each setting once, over all arms */
     qsort(list, (size_t)overlaps->n_others, sizeof(*list),
           overlap_compare_settings);

@@ -146,8 +146,8 @@ struct mock_recorded {
     int n_rows;
 
     /* timings.csv, launched one by one and in graphs: the arms of a pair,
-     * NCCL's own channels first, and each size of a collective with the largest
-     * number of rounds of its pairs, interleaved if any pair's are */
+     * NCCL's own channels first, and each size of a collective with the fewest
+     * interleaved rounds of its pairs, interleaved if any pair's are */
     struct mock_pair {
         const struct mock_arm *arms;
         int n_arms;

@@ -341,7 +341,7 @@ static ncclResult_t records_check_twins(const char *path,
             return mock_fail(
                 ncclInvalidArgument,
                 "%s:%d: the same as line %d: one size, pair, channel "
-                "count, run and round",
+                "count, run, round and graph",
                 path, r->line, forced->line);
         if (!r->is_auto)
             forced = r;

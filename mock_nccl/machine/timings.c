@@ -370,8 +370,8 @@ ncclResult_t mock_machine_time(const struct mock_machine *machine,
         return timings_model(machine, run, time_ret);
     log_bytes = log((double)run->n_bytes);
     *time_ret = timings_look_up(machine, run, log_bytes, &span, &ratio);
-    /* all pairs draw from the same number of rounds, between recorded sizes
-     * that of the neighbour with more */
+    /* all pairs draw from the same number of rounds, the fewest of any, between
+     * recorded sizes that of the neighbour with more */
     sizes = mock_curve_find(
         &machine->timings
              ->sizes[timings_use_graph(machine, run, log_bytes)][run->coll],
@@ -505,7 +505,7 @@ static int timings_compare_size(const void *a_, const void *b_)
         return a->n_bytes < b->n_bytes ? -1 : 1;
     if (a->is_single_pass != b->is_single_pass)
         return a->is_single_pass - b->is_single_pass;
-    return b->n_rounds - a->n_rounds;
+    return a->n_rounds - b->n_rounds;
 }
 
 ncclResult_t mock_timings_build(const char *path,

@@ -171,7 +171,8 @@ enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
     size_t used = 0;
 
     locate_program(here);
-    if (strchr(on, '/') != NULL) {
+    if (strchr(on, '/') != NULL || strcmp(on, ".") == 0 ||
+        strcmp(on, "..") == 0) {
         if (stp_absolute_path(on, path) && locate_is_folder(path))
             return STP_OK;
     } else if (*on != '\0') {

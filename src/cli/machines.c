@@ -119,8 +119,8 @@ static void machines_put_rows(const struct mock_machine *m, const char *found,
         n_colls++;
         if (is_named) {
             machines_put_machine(info, found, n_colls == 1, t);
-            machines_put_record(stp_coll_name(c), &r, mock_machine_rounds(m),
-                                t);
+            machines_put_record(stp_coll_name(c), &r,
+                                mock_machine_rounds(m, r.n_sizes == 0), t);
         }
     }
     if (is_named && n_colls > 0)

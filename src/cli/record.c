@@ -313,7 +313,9 @@ static void record_add_captured(const struct record *r,
 static enum stp_status record_measure_iterations(struct record *r)
 {
     struct stp_setting_terms terms = {.type = STP_TYPE_BF16,
-                                      .rounds = r->window.plan.rounds,
+                                      .rounds = r->machine.info.is_live
+                                                    ? r->window.plan.rounds
+                                                    : r->o->measure.rounds,
                                       .progress = record_setting_progress,
                                       .user = r};
     struct stp_dataset *overlap = &r->machine.overlap.data;

@@ -513,7 +513,7 @@ void stp_device_use_graphs(const struct stp_device *device, bool uses)
     struct stp_ranks *d = device->ranks;
 
     if (d->local[0].engine.ops->use_graphs != NULL)
-        RANK_DO(&d->local[0], use_graphs, uses);
+        d->info.max_rounds = RANK_DO(&d->local[0], use_graphs, uses);
     else
         d->graph = uses && d->info.captures;
 }

@@ -39,9 +39,11 @@ struct stp_device_info {
     unsigned n_ranks;
     unsigned n_gpus; /* that ranks share; 0: each rank has its own */
     unsigned n_nodes;
-    unsigned max_rounds; /* interleaved rounds that a recorded machine holds: a
-                            further round would count one twice.  0: no limit */
-    bool repeats_rounds; /* one that was disturbed can be measured again */
+    unsigned max_rounds; /* interleaved rounds that a recorded machine holds of
+                            collectives, as they are launched now: a further
+                            round would count one twice.  0: no limit */
+    unsigned max_iteration_rounds; /* likewise, of iterations */
+    bool repeats_rounds;    /* one that was disturbed can be measured again */
     int compute_capability; /* 80, 90, 100; 0 without a GPU */
     char cpu_vendor[16];    /* intel, amd, arm, mixed or unknown */
     bool is_live;           /* times drift: measured here and now */

@@ -204,9 +204,9 @@ struct stp_engine_ops {
     void (*captured)(const void *self, char kernel[STP_KERNEL_NAME]);
 
     /* In virtual time: work noted from now on takes what it takes in graphs, or
-     * no longer, and is launched as ever.  NULL: begin_capture() is there, or
-     * there are no graphs. */
-    void (*use_graphs)(void *self, bool uses);
+     * no longer, and is launched as ever.  Returns stp_device_info.max_rounds
+     * of it.  NULL: begin_capture() is there, or there are no graphs. */
+    unsigned (*use_graphs)(void *self, bool uses);
 
     /* As stp_device_reload_plugin(), on the first rank of the process; NULL:
      * there are no plugins. */

@@ -224,8 +224,15 @@ enum stp_status stp_plan_iterations(const struct stp_device_info *info,
     if (plan->iters == 0)
         plan->iters = ITERATIONS;
     if (plan->rounds == 0)
-        plan->rounds =
-            info->max_rounds > 0 ? info->max_rounds : LIVE_ITERATION_ROUNDS;
+        plan->rounds = info->max_iteration_rounds > 0
+                           ? info->max_iteration_rounds
+                           : LIVE_ITERATION_ROUNDS;
+    else if (info->max_iteration_rounds > 0 &&
+             plan->rounds > info->max_iteration_rounds)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "%u rounds of iterations, but machine '%s' has %u",
+                        plan->rounds, info->machine,
+                        info->max_iteration_rounds);
     plan->rotate = info->is_live;
     grain = stp_type_size(plan->type);
     plan->modes = modes->modes;

@@ -83,8 +83,9 @@ static enum stp_status run_measure_pass(const struct stp_tune_job *job,
     r->info = pass.known.info;
     if (r->info.max_rounds == 1)
         status = stp_fail(err, STP_ERR_NOTHING,
-                          "machine '%s' was never timed in interleaved rounds; "
-                          "a model is no ground for a policy",
+                          "machine '%s' was never timed in interleaved rounds, "
+                          "launched one by one; a model is no ground for a "
+                          "policy",
                           r->info.machine);
     else if (i == 0)
         status = stp_tune_state_begin(job, plan, &r->info, state, err);

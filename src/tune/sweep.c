@@ -83,16 +83,22 @@ static enum stp_status sweep_make_grid(struct sweep *s,
     for (unsigned i = 0; i < n_asked; i++)
         if (!info->is_live && known->sizes[measure.colls[i]].n == 0)
             return stp_fail(err, STP_ERR_NOTHING,
-                            "%s was not timed on machine '%s'; a model is no "
-                            "ground for a policy",
+                            "%s was not timed on machine '%s', launched one by "
+                            "one; a model is no ground for a policy",
                             stp_coll_name(measure.colls[i]), info->machine);
     for (size_t i = 0; n_asked == 0 && i < STP_N_TRAINED_COLLS; i++)
         if (info->is_live || known->sizes[trained[i]].n > 0)
             measure.colls[measure.n_colls++] = trained[i];
         else
             stp_tune_tell(s->pass->job,
-                          "%s is left out: it was not timed on machine '%s'",
+                          "%s is left out: it was not timed on machine '%s', "
+                          "launched one by one",
                           stp_coll_name(trained[i]), info->machine);
+    if (measure.n_colls == 0)
+        return stp_fail(err, STP_ERR_NOTHING,
+                        "machine '%s' was timed with none of these, expected "
+                        "--collective to name others",
+                        info->machine);
     status = stp_plan_measurements(known, &measure, NULL, &s->plan, err);
     if (info->max_rounds == 0 && measure.rounds == 0) {
         s->plan.plan.rounds = GRID_ROUNDS;

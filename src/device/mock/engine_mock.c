@@ -39,6 +39,7 @@ struct engine {
     uint64_t taken;
     struct stp_mock_program program;
     struct stp_virtual_time time;
+    bool is_endless; /* as many rounds as anybody wants */
     bool traces;
     struct stp_spans spans;
     struct stp_ranges ranges;
@@ -544,9 +545,14 @@ static enum stp_status mock_group(void *self, bool begin, struct stp_error *err)
     return mock_note(self, &noted, err);
 }
 
-static void mock_use_graphs(void *self, bool uses)
+static unsigned mock_use_graphs(void *self, bool uses)
 {
-    ((struct engine *)self)->program.graph = uses;
+    struct engine *e = self;
+    const unsigned n = mock_machine_rounds(e->machine, uses);
+
+    e->program.graph = uses;
+    e->info.max_rounds = e->is_endless ? 0 : n > 0 ? n : 1; /* 2nd: the same */
+    return e->info.max_rounds;
 }
 
 static enum stp_source mock_source(const void *self, bool *single_pass_ret)
@@ -665,16 +671,6 @@ static enum stp_status mock_write_graphs(const char *machine_path,
     return status;
 }
 
-/* Whether collectives were recorded in CUDA graphs. */
-static bool mock_has_graphs(const struct mock_machine *machine)
-{
-    bool has = false;
-
-    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
-        has |= mock_machine_sizes(machine, (ncclFunc_t)c, true, NULL, 0) > 0;
-    return has;
-}
-
 static void mock_fill_info(struct engine *e, bool measures)
 {
     static const char *const times[2][2] = {
@@ -687,7 +683,6 @@ static void mock_fill_info(struct engine *e, bool measures)
          "a recorded machine in mock NCCL, not a live measurement"},
     };
     const struct mock_machine_info *m = mock_machine_get_info(e->machine);
-    const unsigned n_recorded = mock_machine_rounds(e->machine);
     struct stp_device_info *info = &e->info;
     char gpus[STP_GPUS_TEXT];
 
@@ -695,12 +690,11 @@ static void mock_fill_info(struct engine *e, bool measures)
         .n_ranks = (unsigned)m->n_ranks,
         .n_gpus = (unsigned)m->n_gpus,
         .n_nodes = (unsigned)m->n_nodes,
-        .max_rounds = n_recorded > 0 ? n_recorded : 1, /* 2nd: the same */
         .compute_capability = m->compute_capability,
         .has_arms = measures,
         .setups = mock_setups(e->machine, e->program.graph),
-        .captures =
-            mock_has_graphs(e->machine) && mock_machine_captures(e->machine),
+        .captures = mock_machine_rounds(e->machine, true) > 0 &&
+                    mock_machine_captures(e->machine),
         .models_overlap =
             mock_machine_overlap_settings(e->machine, NULL, 0) == 0,
         .has_tf32 = stp_mock_has_tf32(e->machine)};
@@ -719,6 +713,13 @@ static void mock_fill_info(struct engine *e, bool measures)
              m->calibration,
              times[measures][mock_machine_has_timings(e->machine)]);
     stp_arm_tuner_describe(info);
+}
+
+/* Lowers a number of rounds to that of others, if there are any. */
+static void mock_lower(unsigned n_others, unsigned *n_rounds)
+{
+    if (n_others > 0 && n_others < *n_rounds)
+        *n_rounds = n_others;
 }
 
 enum stp_status stp_mock_open(const char *machine_path, unsigned n_ranks,
@@ -747,7 +748,8 @@ enum stp_status stp_mock_open(const char *machine_path, unsigned n_ranks,
             status = mock_fail(err);
         }
     }
-    if (status == STP_OK && options->graph && !mock_has_graphs(e->machine))
+    if (status == STP_OK && options->graph &&
+        mock_machine_rounds(e->machine, true) == 0)
         status = stp_fail(err, STP_ERR_RANGE,
                           "machine '%s' has no recorded times of CUDA graphs, "
                           "and none are modelled",
@@ -777,7 +779,14 @@ enum stp_status stp_mock_open(const char *machine_path, unsigned n_ranks,
         return status;
     }
     e->program.graph = options->graph;
+    e->is_endless = options->endless;
     mock_fill_info(e, options->measures);
+    /* iterations of one launch, of both, or recorded ones */
+    e->info.max_iteration_rounds = mock_use_graphs(e, options->graph);
+    mock_lower(mock_machine_rounds(e->machine, !options->graph),
+               &e->info.max_iteration_rounds);
+    mock_lower(mock_machine_overlap_rounds(e->machine),
+               &e->info.max_iteration_rounds);
     e->memory = stp_mock_memory(e->machine);
     if (e->memory == 0)
         e->memory = UINT64_MAX;
@@ -788,8 +797,6 @@ enum stp_status stp_mock_open(const char *machine_path, unsigned n_ranks,
     if (options->stalls > 0 && options->plugin != NULL)
         e->time.seed = stp_hash(seed, 0); /* not what was measured without it */
     e->info.repeats_rounds = options->stalls > 0 || options->endless;
-    if (options->endless)
-        e->info.max_rounds = 0;
     *engines_ret = (struct stp_engines){.all = {{.ops = &mock_ops, .self = e}},
                                         .n_per_thread = 1};
     return STP_OK;

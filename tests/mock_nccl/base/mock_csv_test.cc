@@ -132,15 +132,15 @@ TEST_F(Csv, IsRefusedWithItsLineAndReason)
         {"name,us\na\n", ":2: 1 fields instead of 2"},
         {"name,us\n\na,1,2\n", ":3: 3 fields instead of 2"},
         {"name\n" + c64, ":2: more than 64 fields"},
-        {"name,us\n,1\n", ":2: column 'name' is empty"},
-        {"name\nabcdefgh\n", ":2: column 'name' has more than 7 characters"},
-        {"name,color\na,\n", ":2: column 'color' is empty"},
+        {"name,us\n,1\n", ":2: column 'name' has 0 characters, expected 1 to 7"},
+        {"name\nabcdefgh\n", ":2: column 'name' has 8 characters, expected 1 to 7"},
+        {"name,color\na,\n", ":2: column 'color': '' is none of red, green, any"},
         {"name,color\na,blue\n", ":2: column 'color': 'blue' is none of red, green, any"},
         {"name,number\na,1\n", ":2: column 'number': '1' is not a whole number from 2 to 9"},
         {"name,number\na,10\n", ":2: column 'number': '10' is not a whole number from 2 to 9"},
         {"name,number\na, 3\n", ":2: column 'number': ' 3' is not a whole number from 2 to 9"},
         {"name,number\na,3 \n", ":2: column 'number': '3 ' is not a whole number from 2 to 9"},
-        {"name,number\na,\n", ":2: column 'number' is empty"},
+        {"name,number\na,\n", ":2: column 'number': '' is not a whole number from 2 to 9"},
         {"name,size\na,1099511627777\n",
          ":2: column 'size': '1099511627777' is not a whole number from 0 to 1099511627776"},
         {"name,us\na,0\n", ":2: column 'us': '0' is not a number above 0"},
@@ -195,7 +195,7 @@ TEST_F(Csv, TextsCanBeWordsOrEmpty)
     EXPECT_STREQ("x", texts + 6);
     EXPECT_EQ(":2: column 'color': 'blue' is none of red, green",
               Error("color,text\nblue,\n", fields, 2));
-    EXPECT_EQ(":2: column 'text' has more than 1 characters",
+    EXPECT_EQ(":2: column 'text' has 2 characters, expected 0 to 1",
               Error("color,text\nred,xy\n", fields, 2));
 }
 

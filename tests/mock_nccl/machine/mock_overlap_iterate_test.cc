@@ -331,7 +331,7 @@ TEST_F(Modes, BadRowsAreRefused)
 {
     const std::string row = ModeText("fsdp", "allgather", kSimple, 43);
     EXPECT_EQ("overlap.csv:4: the same as line 3: one size, pair, channel "
-              "count, run and round",
+              "count, run, round and graph",
               LoadError(row + row));
     EXPECT_THAT(LoadError(ModeText("fsdp", "allreduce", kSimple, 43)),
                 testing::StartsWith("overlap.csv:3: mode fsdp of allreduce, "

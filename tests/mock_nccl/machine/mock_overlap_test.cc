@@ -320,8 +320,10 @@ TEST_F(Overlap, RefusesSettingsWithFewerRounds)
     Add(kSimple16, 1, 6, 1.2);
     Add(kSimple16, 2, 6, 1.2);
     Add(kSimple16, 1, 7, 1.2);
-    EXPECT_EQ("overlap.csv: 2 rounds with compute_us 5, but others have 1",
-              Error());
+    EXPECT_EQ(
+        "overlap.csv:6: 1 rounds of this size, compute_us and arm, but line "
+        "2 begins 2 of others, expected as many of all",
+        Error());
 }
 
 TEST_F(Overlap, RefusesTwoNumbersOfLayersForOneSetting)

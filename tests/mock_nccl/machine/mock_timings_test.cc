@@ -125,11 +125,11 @@ const TimingsCase kCases[] = {
       {1024, kSimple, "w,3", "6"}, {1024, kSimple, "w,2", "5"}, {1024, kSimple, "w,1", "4"}},
      {{Ll(1024), 0, 10}, {Ll(1024), .333, 10}, {Ll(1024), .334, 20}, {Ll(1024), .999, 33},
       {Ll(1024), kMean, 21, MOCK_TIME_RECORDED}, {Simple(1024), 0, 4}, {Simple(1024), .999, 6}}},
-    {"of_a_pair_with_fewer_rounds_go_round_again",
+    {"of_all_pairs_are_as_many_as_of_the_one_with_the_fewest",
      {{1024, kLl, "w,1", "10"}, {1024, kLl, "w,2", "20"}, {1024, kLl, "w,3", "30"}, {1024, kLl, "w,4", "40"},
       {1024, kSimple, "w,1", "4"}, {1024, kSimple, "w,2", "5"}},
-     {{Simple(1024), 0, 4}, {Simple(1024), .25, 5}, {Simple(1024), .5, 4}, {Simple(1024), .75, 5},
-      {Simple(1024), kMean, 4.5}}},
+     {{Simple(1024), 0, 4}, {Simple(1024), .25, 4}, {Simple(1024), .5, 5}, {Simple(1024), .75, 5},
+      {Simple(1024), kMean, 4.5}, {Ll(1024), .5, 20}, {Ll(1024), kMean, 25}}},
     {"of_a_size_with_fewer_rounds_than_the_one_before_are_its_own",
      {{1024, kLl, "w,1", "10"}, {1024, kLl, "w,2", "20"}, {1024, kLl, "w,3", "30"}, {1024, kLl, "w,4", "40"},
       {4096, kLl, "w,1", "50"}, {4096, kLl, "w,2", "60"}},
@@ -297,7 +297,7 @@ TEST(Timings, ListTheInterleavedSizes)
         EXPECT_EQ(0u, mock_machine_sizes(machine.get(),
                                          static_cast<ncclFunc_t>(coll), false,
                                          sizes, 2));
-    EXPECT_EQ(2u, mock_machine_rounds(machine.get()));
+    EXPECT_EQ(2u, mock_machine_rounds(machine.get(), false));
 }
 
 TEST(Timings, RoundsAreTheFewestOfAnySizeButASinglePass)
@@ -310,7 +310,7 @@ TEST(Timings, RoundsAreTheFewestOfAnySizeButASinglePass)
                             {4096, kLl, "w,3", "10"},
                             {8192, kLl, "w,1", "10"}});
 
-    EXPECT_EQ(3u, mock_machine_rounds(machine.get()));
+    EXPECT_EQ(3u, mock_machine_rounds(machine.get(), false));
 }
 
 TEST(Timings, HaveTheSourceThatTheirRecordingNames)
@@ -468,12 +468,14 @@ TEST(GraphTimes, AreThoseOfRowsThatSaySoAndElseAModel)
     for (const char *row :
          {"1024,ring,ll,0,4,w,1,9,10,10,10,10,same,0",
           "1024,ring,ll,0,4,w,2,9,12,12,12,12,same,0",
+          "1024,ring,ll,0,4,w,3,9,11,11,11,11,same,0",
           "1024,ring,ll,0,4,w,1,9,4,4,4,4,-,1",
           "1024,ring,ll,0,4,w,2,9,6,6,6,6,-,1",
           "4096,ring,ll,0,4,w,1,9,7,7,7,7,-,1",
           "4096,ring,ll,0,4,w,2,9,9,9,9,9,-,1",
           "16777216,ring,ll,0,4,w,1,9,90,90,90,90,same,0",
           "16777216,ring,ll,0,4,w,2,9,90,90,90,90,same,0",
+          "16777216,ring,ll,0,4,w,3,9,90,90,90,90,same,0",
           "16777216,ring,simple,0,4,w,1,9,80,80,80,80,same,0",
           "16777216,ring,simple,8,4,w,1,9,160,160,160,160,other,0",
           "16777216,ring,simple,0,4,w,1,9,60,60,60,60,-,1",
@@ -521,6 +523,7 @@ TEST(GraphTimes, AreThoseOfRowsThatSaySoAndElseAModel)
     EXPECT_NEAR(4, At(machine, InGraph(Ll(1024)), 0).us, 1e-9);
     EXPECT_NEAR(6, At(machine, InGraph(Ll(1024)), .5).us, 1e-9);
     for (bool graph : {false, true}) {
+        EXPECT_EQ(graph ? 2u : 3u, mock_machine_rounds(machine.get(), graph));
         EXPECT_NE(graph, mock_machine_has_way(machine.get(), ncclFuncAllReduce,
                                               MOCK_WAY_REG, graph));
         EXPECT_EQ(graph, mock_machine_has_way(machine.get(), ncclFuncAllReduce,
@@ -539,7 +542,7 @@ TEST(NoTimings, HaveNoSizesAndNoRounds)
 
     EXPECT_EQ(0u, mock_machine_sizes(machine.get(), ncclFuncAllReduce, false,
                                      &size, 1));
-    EXPECT_EQ(0u, mock_machine_rounds(machine.get()));
+    EXPECT_EQ(0u, mock_machine_rounds(machine.get(), false));
 }
 
 TEST(OutcomeLimit, IsNcclsOwnCountIfItIsBelowTheOneAskedFor)
