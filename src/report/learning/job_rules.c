@@ -60,16 +60,11 @@ static struct stp_job_total rules_total(const struct stp_job_rules *r,
 
     for (size_t i = 0; i < all->n_sets; i++) {
         const struct stp_learning_set *set = &all->sets[i];
-        const double off = set->blocks.log_gain - sum.log_gain;
-        const double n_sum = (double)sum.n, n_set = (double)set->blocks.n;
 
         if (!rules_is_of(set, key) || set->blocks.n == 0 ||
             !rules_are_set(r, set))
             continue;
-        sum.log_ss +=
-            set->blocks.log_ss + off * off * n_sum * n_set / (n_sum + n_set);
-        sum.log_gain += off * n_set / (n_sum + n_set);
-        sum.n += set->blocks.n;
+        stp_learning_pool(&set->blocks, &sum);
         total.n_comms++;
         total.window_us = set->window_us;
     }
@@ -99,7 +94,7 @@ void stp_job_rules_make(const struct stp_learning *all,
             size_t at =
                 arm != NULL ? stp_learning_find_arm(key, arm) : key->n_arms;
 
-            if (at < key->n_arms &&
+            if (at < key->n_arms && key->arms[at].blocks.n > 1 &&
                 (best == NULL ||
                  key->arms[at].blocks.log_gain > best->blocks.log_gain))
                 best = &key->arms[at];

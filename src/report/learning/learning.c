@@ -51,38 +51,122 @@ size_t stp_learning_find_arm(const struct stp_learning_key *key,
     return i;
 }
 
-static void learning_add(double log_gain, struct stp_learning_blocks *blocks)
+void stp_learning_pool(const struct stp_learning_blocks *blocks,
+                       struct stp_learning_blocks *sum)
 {
-    const double off = log_gain - blocks->log_gain;
+    const double off = blocks->log_gain - sum->log_gain;
+    const double n_sum = (double)sum->n, n = (double)blocks->n;
 
-    blocks->log_gain += off / (double)++blocks->n;
-    blocks->log_ss += off * (log_gain - blocks->log_gain);
-}
-
-/* Sums up the set's blocks without those that are further from the median than
- * five standard deviations, by the median: stalls of the GPUs, as the plugin
- * takes them. */
-static void learning_leave_out_stalls(struct stp_learning_set *set)
-{
-    const size_t n = set->n_log_gains;
-    struct stp_summary all;
-    double *sizes, most;
-
-    if (n < LEAST_FOR_MEDIAN)
+    if (blocks->n == 0)
         return;
-    STP_TAKE(sizes, n);
-    stp_summarise(set->log_gains, n, &all);
-    for (size_t i = 0; i < n; i++)
-        sizes[i] = fabs(set->log_gains[i] - all.median);
-    most = fmax(5 * stp_robust_stddev(sizes, n), least_stall);
-    free(sizes);
-    set->blocks = (struct stp_learning_blocks){0};
-    for (size_t i = 0; i < n; i++)
-        if (fabs(set->log_gains[i] - all.median) <= most)
-            learning_add(set->log_gains[i], &set->blocks);
+    sum->log_ss += blocks->log_ss + off * off * n_sum * n / (n_sum + n);
+    sum->log_gain += off * n / (n_sum + n);
+    sum->n += blocks->n;
 }
 
-static void learning_add_time(struct stp_learning_key *key,
+/* Sums up 'n' blocks, in any order, without those that are further from the
+ * median than five standard deviations, by the median: stalls of the GPUs, as
+ * the plugin takes them. */
+static struct stp_learning_blocks learning_sum_blocks(double *log_gains,
+                                                      size_t n)
+{
+    struct stp_learning_blocks blocks = {0};
+    struct stp_summary all = {0};
+    double *sizes, most = INFINITY;
+
+    if (n >= LEAST_FOR_MEDIAN) {
+        STP_TAKE(sizes, n);
+        stp_summarise(log_gains, n, &all);
+        for (size_t i = 0; i < n; i++)
+            sizes[i] = fabs(log_gains[i] - all.median);
+        most = fmax(5 * stp_robust_stddev(sizes, n), least_stall);
+        free(sizes);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (fabs(log_gains[i] - all.median) <= most)
+            stp_learning_pool(&(struct stp_learning_blocks){1, log_gains[i], 0},
+                              &blocks);
+    return blocks;
+}
+
+/* A block of windows in which arms of a key took turns. */
+struct turn {
+    uint32_t key, set, at; /* their numbers, and the line's */
+    uint16_t arm, base;    /* of the key; STP_BANDIT_ARMS: NCCL's own choice */
+    double log_gain;
+};
+
+/* All of a journal, which is summed up into 'l'. */
+struct turns {
+    struct stp_learning *l;
+    struct turn *all;
+    size_t n, capacity;
+};
+
+static int turns_order(const void *pa, const void *pb)
+{
+    const struct turn *a = pa, *b = pb;
+
+    STP_RETURN_ORDER(STP_ORDER(a->key, b->key));
+    STP_RETURN_ORDER(STP_ORDER(a->set, b->set));
+    return STP_ORDER(a->at, b->at);
+}
+
+/* Adds the blocks of one communicator to the key's arms.  What an arm gained
+ * over another one counts with what that gains there or, if nobody knows, on
+ * communicators before: in the order in which arms were first tried, and then
+ * again, as an arm may be compared with one that was tried later. */
+static void turns_add(const struct turn *all, size_t n,
+                      struct stp_learning_key *key)
+{
+    struct stp_learning_blocks here[STP_BANDIT_ARMS + 1] = {{0}};
+    double *log_gains;
+
+    STP_TAKE(log_gains, n);
+    for (int pass = 0; pass < 2; pass++) {
+        bool is_done[STP_BANDIT_ARMS] = {false};
+
+        for (size_t i = 0; i < n; i++) {
+            const uint16_t arm = all[i].arm;
+            size_t n_gains = 0;
+
+            if (is_done[arm])
+                continue;
+            is_done[arm] = true;
+            for (size_t k = i; k < n; k++) {
+                const uint16_t base = all[k].base;
+                const struct stp_learning_blocks *of =
+                    base == STP_BANDIT_ARMS || here[base].n > 0
+                        ? &here[base]
+                        : &key->arms[base].blocks;
+
+                if (all[k].arm == arm && (base == STP_BANDIT_ARMS || of->n > 0))
+                    log_gains[n_gains++] = all[k].log_gain + of->log_gain;
+            }
+            here[arm] = learning_sum_blocks(log_gains, n_gains);
+            if (pass == 1)
+                stp_learning_pool(&here[arm], &key->arms[arm].blocks);
+        }
+    }
+    free(log_gains);
+}
+
+static void turns_sum(struct turns *turns)
+{
+    if (turns->n > 0)
+        qsort(turns->all, turns->n, sizeof(*turns->all), turns_order);
+    for (size_t i = 0, n; i < turns->n; i += n) {
+        const struct turn *first = &turns->all[i];
+
+        for (n = 1; i + n < turns->n && first[n].key == first->key &&
+                    first[n].set == first->set;)
+            n++;
+        turns_add(first, n, &turns->l->keys[first->key]);
+    }
+    free(turns->all);
+}
+
+static void learning_add_time(struct turns *turns, struct stp_learning_key *key,
                               const struct stp_journal_line *line,
                               struct stp_learning_set *set)
 {
@@ -102,20 +186,26 @@ static void learning_add_time(struct stp_learning_key *key,
     if (line->kind == STP_LEARN_BLOCK && !(line->gain > 0)) {
         set->base = line->arm;
         set->base_us = line->value;
-    } else if (line->kind == STP_LEARN_BLOCK) {
-        size_t base = stp_learning_find_arm(key, &set->base);
-        bool is_tried = set->base.algo >= 0 && base < key->n_arms;
+    } else if (line->kind == STP_LEARN_BLOCK && isfinite(line->gain)) {
+        const size_t base = stp_learning_find_arm(key, &set->base);
 
         set->lost_us += STP_BLOCK_WINDOWS / 2 * (line->value - set->base_us);
         set->end_us = line->t_us;
-
-        learning_add(log(line->gain) +
-                         (is_tried ? key->arms[base].blocks.log_gain : 0),
-                     &arm->blocks);
+        STP_TAKE_ROOM(turns->all, turns->n, turns->capacity);
+        turns->all[turns->n] = (struct turn){
+            .key = (uint32_t)(key - turns->l->keys),
+            .set = (uint32_t)(set - turns->l->sets),
+            .at = (uint32_t)turns->n,
+            .arm = (uint16_t)i,
+            .base = set->base.algo < 0 || base == key->n_arms ? STP_BANDIT_ARMS
+                                                              : (uint16_t)base,
+            .log_gain = log(line->gain)};
+        turns->n++;
     }
 }
 
-static void learning_take_line(struct stp_learning_key *key,
+static void learning_take_line(struct turns *turns,
+                               struct stp_learning_key *key,
                                const struct stp_journal_line *line,
                                struct stp_learning_set *set)
 {
@@ -125,7 +215,7 @@ static void learning_take_line(struct stp_learning_key *key,
         break;
     case STP_LEARN_BLOCK:
     case STP_LEARN_REWARD:
-        learning_add_time(key, line, set);
+        learning_add_time(turns, key, line, set);
         break;
     case STP_LEARN_SETTLED:
         key->is_settled = true;
@@ -233,6 +323,7 @@ void stp_learning_sum(const struct stp_journal_lines *lines,
                       struct stp_learning *learning_ret)
 {
     struct stp_learning l = {0};
+    struct turns turns = {.l = &l};
     double begin_us = INFINITY;
 
     learning_make_keys(lines, &l);
@@ -290,9 +381,8 @@ void stp_learning_sum(const struct stp_journal_lines *lines,
             STP_TAKE_ROOM(set->log_gains, set->n_log_gains,
                           set->log_gains_capacity);
             set->log_gains[set->n_log_gains++] = log(line->gain);
-            learning_add(log(line->gain), &set->blocks);
             set->window_us +=
-                (line->value - set->window_us) / (double)set->blocks.n;
+                (line->value - set->window_us) / (double)set->n_log_gains;
             break;
         case STP_LEARN_DROPPED:
             set->is_dropped = true;
@@ -305,10 +395,12 @@ void stp_learning_sum(const struct stp_journal_lines *lines,
             key = bsearch(line, l.keys, l.n, sizeof(*l.keys),
                           learning_order_line_key);
         if (key != NULL)
-            learning_take_line(key, line, set);
+            learning_take_line(&turns, key, line, set);
     }
     for (size_t i = 0; i < l.n_sets; i++)
-        learning_leave_out_stalls(&l.sets[i]);
+        l.sets[i].blocks =
+            learning_sum_blocks(l.sets[i].log_gains, l.sets[i].n_log_gains);
+    turns_sum(&turns);
     *learning_ret = l;
 }
 

@@ -16,11 +16,16 @@ struct stp_learning_blocks {
     double log_ss;   /* sum of squares about that */
 };
 
+/* Adds blocks to others of the same arm. */
+void stp_learning_pool(const struct stp_learning_blocks *blocks,
+                       struct stp_learning_blocks *sum);
+
 struct stp_learning_arm {
     struct stp_bandit_arm arm;
     uint64_t n;                        /* times */
     double mean;                       /* of a window, or of a reward */
-    struct stp_learning_blocks blocks; /* in which it was compared */
+    struct stp_learning_blocks blocks; /* in which it was compared, without
+                                          those that stalls have hit */
 };
 
 /* A kind of message on communicators of one shape. */

@@ -98,6 +98,7 @@ TEST(JobRules, AreNoneWhereNcclsOwnChoiceReturned)
         Sets(.9, 8) + "9,1,1,4,dropped,9,,,,,,,8,0.9,0.8,1\n";
 
     EXPECT_EQ(0u, Rules("", "").rules.n);
+    EXPECT_EQ(0u, Rules("", Wins(kRing, 1.1, 1)).rules.n) << "no interval";
     EXPECT_EQ(0u, Rules("", Wins(kRing, 1.1, 6) + Wins(kOwn, 1, 1)).rules.n);
     EXPECT_EQ(0u, Rules("", Wins(kRing, 1.1, 6) + dropped).rules.n);
 }

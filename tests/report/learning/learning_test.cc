@@ -8,6 +8,7 @@ extern "C" {
 
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "nccl_tuner_abi.h"
 #include "report/learning/journals.h"
@@ -161,12 +162,13 @@ TEST(Learning, BoundsWhatCanBeWon)
 // ---- arms together ----
 
 // A block in which 'arm' had a gain over 'base'.
-std::string Block(const std::string &base, const std::string &arm, double gain)
+std::string Block(const std::string &base, const std::string &arm, double gain,
+                  const char *comm = "1")
 {
     const std::string g = std::to_string(gain);
 
-    return Line(2, "block", base, "20,,,") +
-           Line(2, "block", arm, "19," + g + "," + g + "," + g);
+    return Line(2, "block", base, "20,,,", comm) +
+           Line(2, "block", arm, "19," + g + "," + g + "," + g, comm);
 }
 
 std::string Set(double gain, const char *comm = "1", const char *us = "500")
@@ -182,21 +184,63 @@ std::string Incumbent(const std::string &arm)
     return Line(8, "incumbent", arm, kNoGain);
 }
 
+// The gain of the arm 'ring,ll,0' over NCCL's own choice.
+struct GainCase {
+    const char *name;
+    std::string text;
+    size_t n_blocks;
+    double gain;
+};
+
+std::string Blocks(const std::string &base, const std::string &arm,
+                   std::vector<double> gains, const char *comm = "1")
+{
+    std::string text;
+
+    for (double gain : gains)
+        text += Block(base, arm, gain, comm);
+    return text;
+}
+
 TEST(Learning, SumsUpWhatAnArmGainsOverWhatRanBefore)
 {
     const std::string ll = "ring,ll,0";
-    Learning l(Block(kOwn, kRing, 1.1) + Block(kOwn, kRing, 1.1) +
-               Block(kRing, ll, 1.2) + Block(kOwn, kRing, 1.21));
-    const auto &arms = l.sum.keys[0].arms;
+    const std::vector<double> stalled = {1.1, 1.1, .7, 1.1, 1.1},
+                              other = {1.3, 1.3, 1.3, 1.8, 1.3};
+    const GainCase cases[] = {
+        {"alone", Blocks(kOwn, ll, {1.1, 1.21}), 2, std::pow(1.1, 1.5)},
+        {"beside a stall", Blocks(kOwn, ll, stalled), 4, 1.1},
+        {"over an arm that won",
+         Blocks(kOwn, kRing, {1.1, 1.1}) + Blocks(kRing, ll, {1.2}) +
+             Blocks(kOwn, kRing, {1.1}),
+         1, 1.1 * 1.2},
+        {"over one with a stall",
+         Blocks(kOwn, kRing, stalled) + Blocks(kRing, ll, {1.2}), 1, 1.32},
+        {"on two communicators, of which one gains more",
+         Blocks(kOwn, ll, stalled) + Blocks(kOwn, ll, other, "2"), 8,
+         std::sqrt(1.1 * 1.3)},
+        {"over what that gains there",
+         Blocks(kOwn, kRing, {1.1}) + Blocks(kOwn, kRing, {1.5}, "2") +
+             Blocks(kRing, ll, {1.2}, "2"),
+         1, 1.5 * 1.2},
+        {"over what that gained before",
+         Blocks(kOwn, kRing, {1.1}) + Blocks(kRing, ll, {1.2}, "2"), 1, 1.32},
+        {"over what nobody knows", Blocks(kRing, ll, {1.2}), 0, 1},
+        {"beside a gain that is none",
+         Blocks(kOwn, ll, {1.1}) + Block(kOwn, ll, INFINITY), 1, 1.1},
+    };
 
-    ASSERT_EQ(3u, l.sum.keys[0].n_arms);
-    EXPECT_EQ(0u, arms[0].blocks.n);
-    EXPECT_EQ(3u, arms[1].blocks.n);
-    EXPECT_NEAR(std::log(1.1 * 1.1 * 1.21) / 3, arms[1].blocks.log_gain, 1e-6);
-    EXPECT_NEAR(std::pow(std::log(1.1), 2) * 2 / 3, arms[1].blocks.log_ss,
-                1e-6);
-    EXPECT_EQ(1u, arms[2].blocks.n);
-    EXPECT_NEAR(std::log(1.1 * 1.2), arms[2].blocks.log_gain, 1e-6);
+    for (const GainCase &c : cases) {
+        Learning l(c.text);
+        const stp_bandit_arm arm = {NCCL_ALGO_RING, NCCL_PROTO_LL, 0};
+        const size_t at = stp_learning_find_arm(&l.sum.keys[0], &arm);
+
+        ASSERT_GT(l.sum.keys[0].n_arms, at) << c.name;
+        EXPECT_EQ(c.n_blocks, l.sum.keys[0].arms[at].blocks.n) << c.name;
+        EXPECT_NEAR(std::log(c.gain), l.sum.keys[0].arms[at].blocks.log_gain,
+                    1e-6)
+            << c.name;
+    }
 }
 
 struct TogetherCase {
