@@ -27,7 +27,7 @@ struct online_run {
     const char *objective; /* likewise */
     struct stp_online_settings settings;
     char base[STP_PATH_SIZE]; /* the policy to begin with; "": none */
-    off_t journal_from;       /* bytes that were there before the job */
+    size_t journal_from;      /* bytes that were there before the job */
     struct stat before;       /* the learned policy; st_ino 0: there was none */
 };
 
@@ -165,7 +165,6 @@ static int online_begin(struct online_run *run, const char *policy,
     static const char name[] = "/steptune.learned.conf";
     struct stp_plugin_settings settings;
     struct stp_error err;
-    struct stat st;
     const char *base;
     int status = STP_EXIT_OK;
 
@@ -187,7 +186,7 @@ static int online_begin(struct online_run *run, const char *policy,
         return stp_complain_error(NULL, &err);
     base = stp_online_base(&run->settings, &settings);
     snprintf(run->base, sizeof(run->base), "%s", base != NULL ? base : "");
-    run->journal_from = stat(run->settings.journal, &st) == 0 ? st.st_size : 0;
+    run->journal_from = stp_journal_prepare(run->settings.journal);
     if (stat(run->settings.learned, &run->before) != 0)
         run->before.st_ino = 0; /* no earlier job left it */
     return STP_EXIT_OK;
@@ -209,8 +208,8 @@ static enum stp_status online_end(const struct online_run *run,
                               now.st_mtim.tv_nsec != before->st_mtim.tv_nsec);
     struct stp_journal_lines lines;
 
-    STP_TRY(stp_journal_load(run->settings.journal, (size_t)run->journal_from,
-                             &lines, err));
+    STP_TRY(stp_journal_load(run->settings.journal, run->journal_from, &lines,
+                             err));
     stp_learning_sum(&lines, learning_ret);
     stp_journal_free(&lines);
     *setting_ret = (struct stp_learning_setting){

@@ -34,7 +34,7 @@ struct job_run {
     char command[STP_JOB_COMMAND];  /* to be named */
     char plugin[STP_CLI_PATH];      /* that learns */
     char journal[STP_CLI_PATH];     /* of all runs, beside the policy */
-    off_t journal_from;             /* bytes of earlier runs */
+    size_t journal_from;            /* bytes of earlier runs */
     char output[STP_CLI_PATH];      /* what a job prints that is to be ended */
     FILE *echo;                     /* of it, as far as it was shown; or NULL */
     char folder[STP_CLI_PATH];      /* temporary */
@@ -90,13 +90,13 @@ static int job_name_files(struct job_run *run)
     return STP_EXIT_OK;
 }
 
-static enum stp_status job_load(const struct job_run *run, off_t from,
+static enum stp_status job_load(const struct job_run *run, size_t from,
                                 struct stp_learning *learning_ret,
                                 struct stp_error *err)
 {
     struct stp_journal_lines lines;
 
-    STP_TRY(stp_journal_load(run->journal, (size_t)from, &lines, err));
+    STP_TRY(stp_journal_load(run->journal, from, &lines, err));
     stp_learning_sum(&lines, learning_ret);
     stp_journal_free(&lines);
     return STP_OK;
@@ -121,7 +121,7 @@ static int job_begin_journal(struct job_run *run)
     if (!is_there)
         return stp_complain("--resume: there is no %s of an earlier run",
                             run->journal);
-    run->journal_from = st.st_size;
+    run->journal_from = stp_journal_prepare(run->journal);
     if (job_load(run, 0, &before, &err) != STP_OK)
         return stp_complain_error(run->journal, &err);
     for (size_t i = 0; i < before.n && run->job->same_bits; i++)
@@ -165,7 +165,7 @@ static void job_tell_plan(struct job_run *run)
     struct stat st;
 
     if (run->has_plan || stat(run->journal, &st) != 0 ||
-        st.st_size - run->journal_from > MAX_WATCHED ||
+        (size_t)st.st_size - run->journal_from > MAX_WATCHED ||
         job_load(run, run->journal_from, &now, NULL) != STP_OK)
         return;
     for (size_t i = 0; i < now.n_sets; i++) {
@@ -189,7 +189,7 @@ static bool job_goes_on(void *user)
     if (!run->is_of_rank_0)
         return true;
     if (run->first_ms == 0 && stat(run->journal, &st) == 0 &&
-        st.st_size > run->journal_from)
+        (size_t)st.st_size > run->journal_from)
         run->first_ms = stp_now_ms();
     job_tell_plan(run);
     if (!(run->job->until > 0))
@@ -247,26 +247,27 @@ static int job_run(struct job_run *run)
     return status == STP_ERR_NOTHING ? run->end.status : STP_EXIT_FAILED;
 }
 
-static enum stp_status job_sum_up(const struct job_run *run,
-                                  struct job_result *r, struct stp_error *err)
+static int job_sum_up(const struct job_run *run, struct job_result *r)
 {
     struct stp_policy *policy;
-    enum stp_status status = job_load(run, 0, &r->all, err);
+    struct stp_error err;
 
-    STP_THEN(status, job_load(run, run->journal_from, &r->last, err));
-    STP_THEN(status, stp_ledgers_load(run->folder, &r->ledgers, err));
-    if (status == STP_OK)
-        stp_job_rules_make(&r->all, &r->last, &r->rules);
+    if (job_load(run, 0, &r->all, &err) != STP_OK ||
+        job_load(run, run->journal_from, &r->last, &err) != STP_OK)
+        return stp_complain_error(run->journal, &err);
+    if (stp_ledgers_load(run->folder, &r->ledgers, &err) != STP_OK)
+        return stp_complain_error(NULL, &err);
+    stp_job_rules_make(&r->all, &r->last, &r->rules);
     /* the GPU that the plugin names in its own file */
     if (run->job->portable || stp_policy_load(STP_POLICY_OF_ARMS, run->learned,
                                               &policy, NULL) != STP_OK)
-        return status;
+        return STP_EXIT_OK;
     for (size_t i = 0; i < stp_policy_size(policy) && r->gpu[0] == '\0'; i++)
         if (stp_policy_rule(policy, i)->gpu != NULL)
             snprintf(r->gpu, sizeof(r->gpu), "%s",
                      stp_policy_rule(policy, i)->gpu);
     stp_policy_free(policy);
-    return status;
+    return STP_EXIT_OK;
 }
 
 /* Why nothing was found out; NULL if something was. */
@@ -467,9 +468,9 @@ int stp_tune_job(const struct stp_tune_job *job)
     if (exit_status == STP_EXIT_OK)
         exit_status = job_run(&run);
     if (exit_status == STP_EXIT_OK) {
-        exit_status = job_sum_up(&run, &result, &err) == STP_OK
-                          ? job_finish(&run, &result)
-                          : stp_complain_error(NULL, &err);
+        exit_status = job_sum_up(&run, &result);
+        if (exit_status == STP_EXIT_OK)
+            exit_status = job_finish(&run, &result);
         if (exit_status == STP_EXIT_OK && run.end.status != 0 &&
             !run.end.is_limited && run.end.signal == 0)
             exit_status =

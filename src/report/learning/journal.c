@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/csv.h"
 #include "core/names.h"
@@ -163,8 +164,11 @@ static enum stp_status journal_end_row(void *user, void *row,
     line->value *= line->scale;
     if (!of_job[line->kind] && line->coll < 0)
         return stp_fail_at(err, STP_ERR_SYNTAX, r->line, 0,
-                           "a '%s' without a collective",
+                           "a '%s' without a collective, expected its own",
                            stp_learn_kind_name(line->kind));
+    if (line->bytes.min > line->bytes.max)
+        return stp_fail_at(err, STP_ERR_SYNTAX, r->line, 0,
+                           "min_bytes above max_bytes, expected a range");
     if ((line->arm.algo < 0) != (line->arm.proto < 0))
         return stp_fail_at(err, STP_ERR_SYNTAX, r->line, 0,
                            "an algorithm without a protocol, or a protocol "
@@ -250,6 +254,26 @@ enum stp_status stp_journal_load(const char *path, size_t from,
     status = stp_journal_read(text, len, from, lines_ret, err);
     free(text);
     return status;
+}
+
+size_t stp_journal_prepare(const char *path)
+{
+    struct stat st;
+    char *text;
+    size_t len, whole;
+
+    if (stat(path, &st) != 0)
+        return 0;
+    if (!S_ISREG(st.st_mode) ||
+        stp_read_file(path, STP_JOURNAL_MAX, &text, &len, NULL) != STP_OK)
+        return (size_t)st.st_size;
+    for (whole = len; whole > 0 && text[whole - 1] != '\n';)
+        whole--;
+    if (whole < len && journal_begins(text, len) &&
+        truncate(path, (off_t)whole) == 0)
+        len = whole;
+    free(text);
+    return len;
 }
 
 void stp_journal_free(struct stp_journal_lines *lines)

@@ -46,4 +46,9 @@ enum stp_status stp_journal_load(const char *path, size_t from,
                                  struct stp_journal_lines *lines_ret,
                                  struct stp_error *err);
 
+/* The bytes of the file at 'path', to which a job will append; 0 if there is
+ * none.  A last line without an end is cut off, as the job's first line would
+ * stand behind it. */
+size_t stp_journal_prepare(const char *path);
+
 void stp_journal_free(struct stp_journal_lines *lines);

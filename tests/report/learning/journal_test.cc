@@ -139,6 +139,8 @@ TEST(Journal, RefusesWhatIsNone)
          "collective 'x'"},
         {"none", kHead + "1,1,1,4,trial,0,,,,,,,0,,,\n", 2,
          "a 'trial' without a collective"},
+        {"range", kHead + "1,1,1,4,trial,0,allreduce,9,8,auto,auto,,0,,,\n", 2,
+         "min_bytes above max_bytes"},
         {"pair", kHead + row + "ring,auto,0,0,,,\n", 2,
          "an algorithm without a protocol"},
         {"algorithm", kHead + row + "rong,ll,0,0,,,\n", 2, "'rong'"},
