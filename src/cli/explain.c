@@ -213,12 +213,13 @@ static void explain_ask_buffers(const struct stp_why *why,
 {
     static const struct {
         enum stp_policy_kind kind;
-        const char *suffix, *when[3];
+        const char *suffix, *when[4];
     } kinds[] = {
         {STP_POLICY_OF_MEMORY, STP_MEMORY_SUFFIX, {"alone", "overlapped"}},
         {STP_POLICY_OF_STAGE,
          STP_STAGE_SUFFIX,
-         {"launched", "captured", "captured with NCCL_WORKLOAD_OVERLAP=0"}},
+         {"launched", "captured", "launched with NCCL_WORKLOAD_OVERLAP=0",
+          "captured with NCCL_WORKLOAD_OVERLAP=0"}},
     };
 
     for (size_t i = 0; i < 2 && report->policy != NULL; i++) {
@@ -234,7 +235,10 @@ static void explain_ask_buffers(const struct stp_why *why,
             stp_complain_error(path, &err);
             continue;
         }
-        for (int k = 0; k < 3 && kinds[i].when[k] != NULL; k++) {
+        const struct stp_why_buffers *first =
+            &report->buffers[report->n_buffers];
+
+        for (int k = 0; k < 4 && kinds[i].when[k] != NULL; k++) {
             struct stp_why_buffers *b = &report->buffers[report->n_buffers];
             const struct stp_memory_query query = {
                 .coll = why->coll,
@@ -243,7 +247,7 @@ static void explain_ask_buffers(const struct stp_why *why,
                 .n_nodes = (size_t)why->machine.n_nodes,
                 .overlaps = i == 0 ? k == 1 : k < 2,
                 .gpu = why->machine.gpu,
-                .captured = k >= 1};
+                .captured = k % 2 == 1};
             const struct stp_rule *rule =
                 stp_memory_policy_match(policy, &query);
 
@@ -254,7 +258,7 @@ static void explain_ask_buffers(const struct stp_why *why,
                 b->min_ctas = rule->min_ctas;
                 b->line = rule->line;
             }
-            report->n_buffers += k < 2 || b->line != b[-1].line;
+            report->n_buffers += k < 2 || b->line != first[k - 2].line;
         }
         stp_policy_free(policy);
     }

@@ -167,6 +167,7 @@ static enum stp_plain collective_decide(const struct collective *k,
                                      .captured = is_captured,
                                      .gpu = stp_stage()->gpu};
     const struct stp_rule *rule;
+    bool is_for_others = false; /* in which nothing runs beside */
 
     if (c->why != STP_STAGED)
         return c->why;
@@ -176,15 +177,19 @@ static enum stp_plain collective_decide(const struct collective *k,
     rule = collective_find_rule(c, &query);
     if (rule == NULL) {
         query.overlaps = false;
-        return collective_find_rule(c, &query) != NULL ? STP_PLAIN_OVERLAP
-                                                       : STP_PLAIN_RULE;
+        rule = collective_find_rule(c, &query);
+        is_for_others = true;
     }
+    if (rule == NULL)
+        return STP_PLAIN_RULE;
     /* Each version from 2.27 on has these symmetric kernels. */
     if (k->coll != ncclFuncAllGather &&
         (k->op != NCCL_OP_SUM ||
          (k->type != STP_TYPE_F16 && k->type != STP_TYPE_BF16 &&
           k->type != STP_TYPE_F32)))
         return STP_PLAIN_TYPE;
+    if (is_for_others)
+        return STP_PLAIN_OVERLAP;
     *twin = c->twins;
     while ((*twin)->min_ctas != rule->min_ctas)
         ++*twin;

@@ -419,8 +419,13 @@ static void opening_begin(struct stp_stage *p, struct opening *o,
     if (o->aside == NULL) {
         comm_take_rules(p, c);
         o->aside = c->n_twins == 0
-                       ? "no rule is for so many ranks on one host, "
-                         "this GPU and NCCL_WORKLOAD_OVERLAP"
+                       ? p->overlaps
+                             ? "no rule is for so many ranks on one host, this "
+                               "GPU and jobs in which compute goes on beside "
+                               "collectives (NCCL_WORKLOAD_OVERLAP is not 0)"
+                             : "no rule is for so many ranks on one host, this "
+                               "GPU and jobs in which nothing runs beside "
+                               "collectives (NCCL_WORKLOAD_OVERLAP is 0)"
                    : c->is_limited ? "the application limits the CTAs"
                    : p->nccl.ncclCommCuDevice(c->comm, &gpu) != ncclSuccess ||
                            p->cuda.ctx_retain(&c->context, gpu) != 0

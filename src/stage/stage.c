@@ -100,7 +100,7 @@ static void process_read(void)
     const char *path = stp_setting("STEPTUNE_STAGE_FILE");
     char text[STP_PATH_SIZE + STP_ERROR_TEXT];
     struct stp_error err;
-    const char *report;
+    const char *report, *overlaps = stp_setting("NCCL_WORKLOAD_OVERLAP");
 
     if (process.nccl.ncclGetVersion == NULL)
         fputs("steptune-stage: there is no libnccl.so.2 behind this library: "
@@ -135,6 +135,9 @@ static void process_read(void)
     }
     stp_settings_gpu(process.gpu);
     process.overlaps = !process_is_off("NCCL_WORKLOAD_OVERLAP");
+    if (process.overlaps && overlaps != NULL && strcmp(overlaps, "1") != 0)
+        stp_say(true, "NCCL_WORKLOAD_OVERLAP is '%s', expected 0 or 1; it is 1",
+                overlaps);
     process.max_bytes =
         process_number("STEPTUNE_STAGE_MEMORY", MEMORY_MB, MAX_MB) << 20;
     process.patience_ms =

@@ -84,7 +84,8 @@ void stp_tally_count(int coll, int type, uint64_t n_bytes, int ctas,
  * PID.csv, at the end of the last communicator and at exit.  Its columns are
  * collective, type, bytes_from, bytes_to (a power of two, and the bytes below
  * the next), ctas, calls_staged, calls_plain, captured (of both, in graphs) and
- * why; a comment says why a communicator stepped aside. */
+ * why; a comment says why a communicator stepped aside, another one that
+ * nothing runs beside collectives. */
 void stp_tally_write(void);
 
 /* Notes why a communicator is not staged, and says so.  A process warns once:

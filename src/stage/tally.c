@@ -52,6 +52,8 @@ static void report_print(const struct stp_stage *p, FILE *fp)
     fputs("# calls of NCCL, by kind, and how many were staged\n", fp);
     if (p->aside_text[0] != '\0')
         fprintf(fp, "# stepped aside: %s\n", p->aside_text);
+    if (!p->overlaps)
+        fputs("# NCCL_WORKLOAD_OVERLAP=0\n", fp);
     fputs("collective,type,bytes_from,bytes_to,ctas,calls_staged,calls_plain,"
           "captured,why\n",
           fp);

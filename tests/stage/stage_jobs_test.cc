@@ -482,11 +482,41 @@ TEST_F(StageJobs, SayWhyNothingIsStaged)
     }
     EXPECT_EQ(Say("NCCL_DEBUG=VERSION NCCL_WIN_ENABLE=0", "1536"),
               "0 wrong, 0 symmetric kernels\n");
-    // the rule is for jobs in which nothing runs beside collectives
-    for (const char *overlap : {"", "0", "1", "no"})
-        EXPECT_EQ(Say("NCCL_WORKLOAD_OVERLAP=" + std::string(overlap), "2048"),
-                  strcmp(overlap, "0") == 0 ? "0 wrong, 10 symmetric kernels\n"
-                                            : "0 wrong, 0 symmetric kernels\n");
+}
+
+// A rule that is for jobs in which nothing runs beside collectives.
+TEST_F(StageJobs, SayWhetherAnythingRunsBesideCollectives)
+{
+    const struct {
+        const char *overlap, *said, *reported;
+    } cases[] = {
+        {"", "0 wrong, 0 symmetric kernels\n", "collective,"},
+        {"0", "0 wrong, 10 symmetric kernels\n",
+         "# NCCL_WORKLOAD_OVERLAP=0\ncollective,"},
+        {"1", "0 wrong, 0 symmetric kernels\n", "collective,"},
+        {"no",
+         "steptune-stage: pid N: warning: NCCL_WORKLOAD_OVERLAP is 'no', "
+         "expected 0 or 1; it is 1\n0 wrong, 0 symmetric kernels\n",
+         "collective,"},
+    };
+
+    for (const auto &c : cases) {
+        TemporaryFolder folder;
+
+        EXPECT_EQ(c.said,
+                  Say("NCCL_WORKLOAD_OVERLAP=" + std::string(c.overlap) +
+                          " STEPTUNE_STAGE_REPORT=" + folder.Path("."),
+                      "2048"));
+        for (const auto &file :
+             std::filesystem::directory_iterator(folder.Path("."))) {
+            std::ifstream in(file.path());
+            const std::string text{std::istreambuf_iterator<char>(in), {}};
+
+            EXPECT_THAT(
+                text, testing::HasSubstr(std::string("staged\n") + c.reported))
+                << c.overlap;
+        }
+    }
 }
 
 // Calls of a user go to the NCCL that it is linked with, in whatever order the
@@ -552,6 +582,7 @@ const char *const kReport =
     "allreduce,f32,2048,4095,0,0,1,0,overlap\n"
     "allreduce,i32,1024,2047,0,0,1,0,type\n"
     "allreduce,f32,1024,2047,0,0,1,0,type\n"
+    "allreduce,i32,2048,4095,0,0,1,0,type\n" // also where nothing runs beside
     "allreduce,f32,0,1,0,0,1,0,rule\n"
     "allreduce,f32,2048,4095,16,2,0,0,\n"
     "allreduce,f32,2048,4095,0,0,1,0,places\n"
@@ -591,6 +622,7 @@ TEST_F(StageJobs, ReportEachKindOfCall)
         reduce(comm, 2048);
         reduce(comm, 1536, 2);
         reduce(comm, 1536, 7, 2);
+        reduce(comm, 2048, 2);
         reduce(comm, 0);
         for (int unknown : {-1, 12, 1 << 20})
             EXPECT_EQ(api.ncclAllReduce(data.data(), data.data(), 8, unknown, 0,

@@ -40,6 +40,7 @@ static enum stp_status staged_add_report(struct stp_staged *staged,
         stp_csv_value(line, n, "# stepped aside: ", staged->aside,
                       sizeof(staged->aside));
         stp_printable(line, n, row, sizeof(row));
+        staged->waits |= strcmp(row, "# NCCL_WORKLOAD_OVERLAP=0") == 0;
         if (sscanf(row,
                    "%23[^,],%23[^,],%" SCNu64 ",%" SCNu64 ",%" SCNu64
                    ",%" SCNu64 ",%" SCNu64 ",%" SCNu64 ",%23s",
@@ -89,6 +90,7 @@ static void staged_take_gain(struct stp_staged *staged,
         if (strcmp(stp_coll_name(rule->coll), c->collective) == 0 &&
             c->n_staged > 0 && (uint64_t)rule->min_ctas == c->n_ctas &&
             n_bytes >= c->min_bytes && n_bytes <= c->max_bytes &&
+            (rule->overlap == -1 || rule->overlap != (int)staged->waits) &&
             (rule->graph == -1 ||
              (rule->graph == 1 ? c->n_captured > 0
                                : c->n_captured < c->n_staged))) {

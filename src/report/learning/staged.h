@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cjson/cJSON.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -26,6 +27,7 @@ struct stp_staged {
     size_t n, capacity;
     size_t n_processes;       /* that wrote a report */
     uint64_t n_staged, n_all; /* collectives of all kinds */
+    bool waits;               /* nothing runs beside collectives */
     char aside[400];          /* why a library stepped aside; "": none did */
 };
 

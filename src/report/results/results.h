@@ -166,7 +166,7 @@ struct stp_why_report {
     const struct stp_choice_cases *versions; /* at this size; NULL: not asked */
     const char *policy;                      /* its path, or NULL without one */
     const char *rule; /* the text of the line that decided, or NULL */
-    struct stp_why_buffers buffers[5];
+    struct stp_why_buffers buffers[6];
     size_t n_buffers;
 };
 /* A sentence on a variable that is set here. */
