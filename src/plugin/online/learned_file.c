@@ -110,6 +110,8 @@ static enum stp_status learned_read_old(const struct job *job, FILE *fp,
 {
     static const char magic[] = STP_LEARNED_MAGIC;
     char *text = malloc(STP_MAX_LEARNED + 1);
+    struct stp_policy *rules = NULL;
+    struct stp_error why;
     enum stp_status status = STP_OK;
     const char *at;
     size_t n;
@@ -141,6 +143,15 @@ static enum stp_status learned_read_old(const struct job *job, FILE *fp,
                           "'%.140s' is left as it is: its rules do not stand "
                           "under the header " COLUMNS,
                           job->path);
+
+    /* One that does not parse would refuse all others. */
+    if (status == STP_OK &&
+        stp_policy_parse(STP_POLICY_OF_ARMS, text, strlen(text), &rules,
+                         &why) != STP_OK)
+        status = stp_fail(job->err, STP_ERR_IO,
+                          "'%.140s' is left as it is: line %u: %s", job->path,
+                          why.line, why.text);
+    stp_policy_free(rules);
     if (status == STP_OK)
         *text_ret = text;
     else

@@ -269,6 +269,30 @@ TEST_F(LearnedFile, LeavesRulesThatWouldMeanSomethingElseUnderItsColumns)
     }
 }
 
+// They would refuse the file, and all that is learned later with it.
+TEST_F(LearnedFile, LeavesRulesThatAreNone)
+{
+    const std::pair<const char *, const char *> cases[] = {
+        {"allreduce,8,9,ring,ll,", "found 6"},
+        {"allreduce,8,9,ring,ll", "found 5"},
+        {"allreduce,8,9,rong,ll,-1,1,4,*\n", "algorithm 'rong'"},
+        {"allreduce,9,8,ring,ll,-1,1,4,*\n", "max_bytes"},
+    };
+
+    for (const auto &[rule, why] : cases) {
+        const std::string text =
+            kColumns + "allreduce,8,9,ring,ll,-1,1,2,*\n" + rule;
+
+        std::ofstream(path_) << text;
+        EXPECT_EQ(STP_ERR_IO, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}));
+        EXPECT_THAT(
+            err_.text,
+            testing::StartsWith("'" + path_ + "' is left as it is: line 4: "));
+        EXPECT_THAT(err_.text, testing::HasSubstr(why));
+        EXPECT_EQ(text, Text());
+    }
+}
+
 TEST_F(LearnedFile, TakesTheWholeLinesOfAFileOfItsOwn)
 {
     const struct {
@@ -280,9 +304,9 @@ TEST_F(LearnedFile, TakesTheWholeLinesOfAFileOfItsOwn)
         {"its header alone", kColumns.substr(0, kColumns.size() - 1), ""},
         {"no line in as much as is read",
          STP_LEARNED_MAGIC + std::string(5 << 20, 'x'), ""},
-        {"no comment, and too short to end alike",
-         kColumns + "allreduce,0,1\nallreduce,8,9,ring,ll,-1,1,2,*\n",
-         "allreduce,0,1\nallreduce,8,9,ring,ll,-1,1,2,*\n"},
+        {"no comment, and of other ranks",
+         kColumns + "allreduce,8,9,ring,ll,-1,1,2,*\n",
+         "allreduce,8,9,ring,ll,-1,1,2,*\n"},
         {"ends alike, of other sizes",
          kColumns + "allreduce,8,9,ring,ll,-1,1,4,NVIDIA H200\n",
          "allreduce,8,9,ring,ll,-1,1,4,NVIDIA H200\n"},
