@@ -320,6 +320,11 @@ static enum stp_status train_read_row(const cJSON *row, size_t n,
         notebook_complete(row, &run);
     if (status == STP_OK && name != NULL)
         source = stp_source_from_name(name, strlen(name));
+    else if (status == STP_OK) /* of a file that is older, or not ours */
+        source = strstr(run.made_by, "recorded") != NULL ||
+                         strstr(run.made_by, "modelled") != NULL
+                     ? STP_SOURCE_MODELLED
+                     : STP_SOURCE_MEASURED;
     if (status == STP_OK && source < 0)
         status = stp_fail(err, STP_ERR_SYNTAX,
                           "run %zu with a source that means nothing, "

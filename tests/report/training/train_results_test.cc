@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -276,6 +277,25 @@ stp_status ReadRuns(const std::string &text, stp_train_runs *runs,
                     stp_error *err)
 {
     return stp_train_read_json(text.data(), text.size(), runs, err);
+}
+
+// Times that were modelled are not measured where the source was taken out.
+TEST_F(TrainResults, WithoutASourceHaveThatOfTheirMachine)
+{
+    Take(STP_TRAIN_SINGLE, 1, {0.5});
+    for (const char *made_by :
+         {"modelled compute", "a recorded machine", "x"}) {
+        const std::string json =
+            (strcpy(runs_.runs[0].made_by, made_by), JsonText());
+        stp_train_runs read{};
+
+        ASSERT_EQ(STP_OK, ReadRuns(std::regex_replace(
+                                       json, std::regex("\"source\""), "\"y\""),
+                                   &read, nullptr));
+        EXPECT_EQ(*made_by == 'x' ? STP_SOURCE_MEASURED : STP_SOURCE_MODELLED,
+                  read.runs[0].source);
+        stp_train_runs_free(&read);
+    }
 }
 
 TEST_F(TrainResults, OfTheNotebookAreRead)
