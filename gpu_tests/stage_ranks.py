@@ -2,7 +2,8 @@
 
     stage_ranks.py LIBRARY NCCL [--ranks 4] [--cases good,many,...]
 
-Each rank is a process that opens the library by its name, as vLLM and JAX open NCCL.  The cases:
+Each rank is a process that opens the library by its name, as vLLM and JAX open NCCL, and has NCCL
+preloaded, as `steptune run --nccl` has it: PyTorch's own is loaded, too.  The cases:
 
     good     collectives alone, in groups, in graphs and on two streams: right, and staged
     nolib    a rank has NCCL itself     rules    a rank has other rules
@@ -51,7 +52,7 @@ class Rank:
         self.torch = torch
         self.rank, self.n = int(os.environ["RANK"]), int(os.environ["RANKS"])
         self.folder = os.environ["FOLDER"]
-        torch.cuda.set_device(self.rank)
+        torch.cuda.set_device(self.rank % torch.cuda.device_count())
         torch.ones(1, device="cuda")
         self.nccl = ctypes.CDLL(os.environ["NCCL_FILE"])
         self.nccl.ncclCommInitRank.argtypes = [
@@ -236,7 +237,7 @@ def start(args, name, plain=False, windows=False):
             odd = rank == 1 and not plain
             env = dict(os.environ, RANK=str(rank), RANKS=str(args.ranks), FOLDER=folder,
                        NCCL_FILE=args.nccl if plain or (odd and name == "nolib") else args.library,
-                       STEPTUNE_NCCL=args.nccl, STEPTUNE_STAGE_REPORT=folder, NCCL_DEBUG="WARN",
+                       LD_PRELOAD=args.nccl, STEPTUNE_STAGE_REPORT=folder, NCCL_DEBUG="WARN",
                        STEPTUNE_STAGE_FILE=f"{folder}/" + (
                            "others.stage" if odd and name == "rules" else "rules.stage"))
             if windows:

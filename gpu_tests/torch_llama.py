@@ -150,6 +150,8 @@ def train(o, rank, device):
 
 def main():
     o = parse()
+    # several ranks on a GPU (NCCL_MULTI_RANK_GPU_ENABLE=1): transformers reads the variable, too
+    os.environ["LOCAL_RANK"] = str(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=device)
