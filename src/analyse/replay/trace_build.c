@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/room.h"
+#include "core/text.h"
 #include "core/utf8.h"
 
 static unsigned groups_largest_divisor(unsigned n, unsigned most)
@@ -139,13 +140,17 @@ enum stp_status stp_trace_finish(struct stp_trace_build *b,
                                  struct stp_trace *trace_ret,
                                  struct stp_error *err)
 {
+    char skips[300] = "";
+
+    for (size_t i = 0; i < b->trace.n_skips && i < 4; i++)
+        stp_append(skips, sizeof(skips), "%s%s", i > 0 ? ", " : " but with ",
+                   b->trace.skips[i].name);
     free(b->slots);
     if (status == STP_OK && b->trace.n_rows == 0)
         status = stp_fail_at(
             err, STP_ERR_SYNTAX, b->trace.cut_line, 0,
-            "%s without a collective%s%s, expected one at least",
-            b->trace.format, b->trace.n_skips > 0 ? " but with " : "",
-            b->trace.n_skips > 0 ? b->trace.skips[0].name : "");
+            "%s without a collective to play%s, expected one at least",
+            b->trace.format, skips);
     if (status == STP_OK)
         *trace_ret = b->trace;
     else

@@ -131,8 +131,8 @@ static enum stp_status execution_add_collective(struct reading *r,
     coll->n_in = execution_bytes(cJSON_GetArrayItem(values, 0));
     if (cJSON_IsArray(group))
         group = cJSON_GetArrayItem(group, 0);
-    snprintf(number, sizeof(number), "%g",
-             cJSON_IsNumber(group) ? group->valuedouble : 0);
+    snprintf(number, sizeof(number), "%.0f", /* an address, before 2.1 */
+             cJSON_IsNumber(group) ? fmin(fabs(group->valuedouble), 1e18) : 0);
     STP_TRY(stp_read_group(r,
                            cJSON_IsString(group) ? group->valuestring : number,
                            behind >= 3 ? cJSON_GetNumberValue(last) : 0,

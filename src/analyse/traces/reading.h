@@ -42,6 +42,8 @@ struct reading {
     struct span_list spans;    /* of all others: what ran */
     struct span_list launches; /* correlations, and when on the host */
     struct span_list steps;    /* on the host */
+    unsigned host_line;        /* of the first collective there; 0: none */
+    bool has_collectives;      /* on the GPU */
     size_t group;              /* of NCCL Inspector's next collective */
     bool is_other_rank;        /* whose events are not read */
     struct stp_error *err;

@@ -53,7 +53,7 @@ static enum stp_status span_add_collective(struct reading *r, struct span *span,
     coll->n_out = n_out * (double)stp_type_size(coll->type);
     coll->group = group;
     span->number = (double)r->spans.n;
-    span->is_collective = true;
+    span->is_collective = r->has_collectives = true;
     return span_add(r, &r->spans, span);
 }
 
@@ -90,6 +90,8 @@ enum stp_status stp_profiler_event(struct reading *r, unsigned line,
         span.number = strtod(name + 13, NULL);
         return span_add(r, &r->steps, &span);
     }
+    if (!is_kernel && coll[0] != '\0' && r->host_line == 0)
+        r->host_line = line;
     if (!is_kernel)
         return strstr(name, "aunch") != NULL && span.correlation >= 0
                    ? span_add(r, &r->launches,
@@ -333,6 +335,9 @@ enum stp_status stp_spans_finish(struct reading *r)
     spans_sort(&r->launches);
     spans_sort(&r->spans);
     spans_place_steps(r);
+    if (!r->has_collectives && r->host_line > 0)
+        STP_TRY(stp_read_skip(r, "collectives", " on the host alone",
+                              r->host_line));
     w.now = r->spans.n > 0 ? r->spans.items[0].begin : 0;
     for (size_t i = 0; i < r->spans.n; i++) {
         for (; step < r->steps.n &&
