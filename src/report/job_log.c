@@ -9,11 +9,15 @@
 
 #include "core/looks.h"
 #include "core/names.h"
+#include "report/plain.h"
 #include "report/take.h"
 
 #define LOG "what a job prints with NCCL_DEBUG=INFO"
 
-enum { MAX_LOG = 512 << 20 };
+enum {
+    MAX_LOG = 512 << 20,
+    MAX_BLANKS = 8, /* that a terminal leaves out at the end of a cut line */
+};
 
 #define JOB      STP_LOG_OF_JOB
 #define COMM     STP_LOG_OF_COMM
@@ -26,6 +30,7 @@ const struct stp_log_row stp_log_rows[] = {
     // clang-format off
     {STP_LOG_VERSION, JOB, "TEXT", 21, 32, "%~NCCL version 2.%u%l", "?NCCL", "2.$1$2"},
     {STP_LOG_VERSION, JOB, "", 21, 32, "NCCL version 2.%u%l", "?NCCL", "2.$1$2"},
+    {STP_LOG_VERSION, JOB, "TEXT", 21, 32, "%~vLLM is using nccl==2.%u%l", "?NCCL", "2.$1$2"},
     {STP_LOG_SAID, JOB, "", 21, 32, "RCCL version : %l", "?NCCL", "RCCL $1, which is AMD's: its lines are read as far as they are NCCL's"},
     {STP_LOG_FAILURE, JOB, "TEXT", 21, 32, "%~Test NCCL failure %l", "failure", "$1"},
     {STP_LOG_FAILURE, JOB, "TEXT", 21, 32, "%~Test CUDA failure %l", "failure", "$1"},
@@ -33,7 +38,8 @@ const struct stp_log_row stp_log_rows[] = {
     {STP_LOG_FAILURE, JOB, "TEXT", 21, 32, "%~exited on signal %l", "failure", "signal $1"},
     {STP_LOG_FAILURE, JOB, "TEXT", 21, 32, "%~Test failure %l", "failure", "$1"},
     {STP_LOG_FAILURE, JOB, "TEXT", 21, 32, "%~Test timeout %l", "failure", "timeout $1"},
-    {STP_LOG_FAILURE, JOB, "TEXT", 21, 32, "%~Segmentation fault%l", "failure", "segmentation fault$1"},
+    {STP_LOG_FAILURE, JOB, "TEXT", 21, 32, "%~Segmentation fault (%l", "failure", "segmentation fault ($1"},
+    {STP_LOG_FAILURE, JOB, "TEXT", 21, 32, "%~Segmentation fault: %l", "failure", "segmentation fault: $1"},
     {STP_LOG_FAILURE, JOB, "TEXT", 21, 32, "%~CANCELLED AT %l", "failure", "cancelled at $1"},
     {STP_LOG_GPU, JOB, "TEXT", 21, 32, "%~Rank %u %~on %w device %u [%s] %l", "GPU", "$4"},
     {STP_LOG_SAID, JOB, "INIT", 21, 32, "cudaDriverVersion %u", "CUDA driver", "$1"},
@@ -61,6 +67,7 @@ const struct stp_log_row stp_log_rows[] = {
     {STP_LOG_SAID, JOB, "INIT", 22, 26, "NET/Plugin: Could not find: %*. Using", "network plugin", "none: $1"},
     {STP_LOG_SAID, JOB, "INIT", 27, 32, "NET/Plugin: Could not find:%l", "network plugin", "none: $1"},
     {STP_LOG_SAID, JOB, "INIT", 19, 21, "NET/Plugin%~No plugin found (%*)", "network plugin", "none: $1"},
+    {STP_LOG_SAID, JOB, "INIT", 18, 18, "NET/Plugin : Plugin load (%*) returned", "network plugin", "none: $1"},
     {STP_LOG_SAID, JOB, "INIT", 22, 32, "NET/Plugin: %*: cannot open shared object", "network plugin", "none: $1"},
     {STP_LOG_SAID, JOB, "INIT", 28, 32, "External network plugin %w is unsupported", "network plugin", "none: $1"},
     {STP_LOG_SAID, JOB, "NET", 21, 32, "NET/OFI %~ing aws-ofi-nccl %l", "network plugin", "aws-ofi-nccl $1"},
@@ -135,9 +142,10 @@ static const char *log_skip_value(const char *kind, const char *s,
         return *kind == 'l' ? end : s;
     if (*kind == 't') {
         while (s < end && (isalnum((unsigned char)*s) ||
-                           (*s != '\0' && strchr("/ ()_-", *s) != NULL)))
+                           (*s != '\0' && strchr("/()_-", *s) != NULL) ||
+                           (*s == ' ' && s + 1 < end && s[1] != 'c')))
             s++;
-        return s == end ? s : NULL;
+        return s == end || *s == ' ' ? s : NULL; /* " comm 0x5" of 2.18 */
     }
     if (*kind != 'u')
         while (s < end && *s != ' ' && *s != '\t' && *s != kind[1])
@@ -216,8 +224,8 @@ static const char *log_find_host(const char *line, const char *end,
     return s;
 }
 
-size_t stp_log_find(const char *line, size_t len, struct stp_field *known,
-                    struct stp_log_message *m)
+static size_t log_find_one(const char *line, size_t len,
+                           struct stp_field *known, struct stp_log_message *m)
 {
     static const char *const levels[] = {"INFO ", "WARN ", "ATTN ", "TRACE ",
                                          "CALL "};
@@ -249,6 +257,25 @@ size_t stp_log_find(const char *line, size_t len, struct stp_field *known,
     s = log_find_host(line, s, known);
     m->thread = (struct stp_field){s, (size_t)(end - s), 1};
     return (size_t)(s - line);
+}
+
+size_t stp_log_find(const char *line, size_t len, struct stp_field *known,
+                    struct stp_log_message *m)
+{
+    const size_t begin = log_find_one(line, len, known, m);
+    struct stp_log_message next;
+    size_t n;
+
+    m->end = line + len;
+    if (m->s == NULL)
+        return begin;
+    n = log_find_one(m->s, (size_t)(m->end - m->s), known, &next);
+    m->end = m->s + n;
+    /* what is left of this one is known where a host that is begins the next */
+    if (next.s != NULL && (n == 0 || !isalnum((unsigned char)m->end[-1]) ||
+                           memcmp(m->end, known->s, known->len) != 0))
+        m->s = m->end;
+    return begin;
 }
 
 bool stp_log_read(const struct stp_log_message *m, bool is_log, const char *end,
@@ -349,26 +376,29 @@ static bool log_complete(const struct stp_job_log *log,
     return key == STP_LOG_COSTS;
 }
 
-static void log_read_line(struct stp_job_log *log, unsigned number,
-                          const char *line, size_t len)
+/* Reads the first message of the line, which may stand against others; returns
+ * the end of it. */
+static const char *log_read_line(struct stp_job_log *log, unsigned number,
+                                 const char *line, size_t len)
 {
-    struct stp_log_message m = {.s = line, .thread = {line, 0, 1}};
+    struct stp_log_message m = {.thread = {line, 0, 1}};
     const bool is_log = stp_log_find(line, len, &log->host, &m) < len;
     struct stp_log_fact fact;
 
     if (!is_log)
         m.s = line;
     log->n_lines += is_log;
-    if (!stp_log_read(&m, is_log, line + len, &fact))
-        return;
+    if (!stp_log_read(&m, is_log, m.end, &fact))
+        return m.end;
     if (fact.row->key == STP_LOG_RANK || fact.row->key == STP_LOG_SHAPE)
         log_add_rank(log, &m, &fact);
     fact.line = number;
     fact.rank = log_find_rank(log, &fact.thread);
     if (!log_complete(log, &fact))
-        return;
+        return m.end;
     STP_TAKE_ROOM(log->facts, log->n_facts, log->facts_capacity);
     log->facts[log->n_facts++] = fact;
+    return m.end;
 }
 
 /* Threads by name, and the lines of a thread as they follow each other: so the
@@ -378,7 +408,9 @@ static int log_compare(const void *a, const void *b)
     const struct stp_log_fact *x = a, *y = b;
     const int order = log_compare_fields(&x->thread, &y->thread);
 
-    return order != 0 ? order : x->line < y->line ? -1 : x->line > y->line;
+    if (order != 0)
+        return order;
+    return x->message.s < y->message.s ? -1 : x->message.s > y->message.s;
 }
 
 /* Tells facts the shape of their communicator.  What a thread logged before it
@@ -414,21 +446,55 @@ static void log_add_shapes(struct stp_job_log *log)
 
 /* ---- the log ---- */
 
-/* Takes the colours of terminals out of a text; returns its new length. */
-static size_t log_strip_colours(char *text, size_t len)
+/* The width at which a terminal cut the lines of a text: there are three so
+ * long that begin a message and go on in the next, and few that do not; else
+ * SIZE_MAX. */
+static size_t log_measure_width(const char *text, const char *end)
 {
-    size_t n = 0;
+    struct stp_field known = {text, 0, 1};
+    struct stp_log_message m;
+    const char *line, *s = text;
+    size_t width = 0, n, n_cut = 0, n_whole = 0;
+    bool is_long = false;
 
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] == '\x1b' && i + 1 < len && text[i + 1] == '[') {
-            for (i += 2; i < len && text[i] != '\n' && text[i] < '@';)
-                i++;
-            if (i == len || text[i] != '\n')
-                continue;
-        }
-        text[n++] = text[i];
+    while ((line = stp_next_line(&s, end, &n)) != NULL)
+        width = n > width ? n : width;
+    for (s = text; (line = stp_next_line(&s, end, &n)) != NULL;) {
+        const bool begins = log_find_one(line, n, &known, &m) < n;
+
+        n_cut += is_long && n > 0 && !begins;
+        n_whole += is_long && (n == 0 || begins);
+        is_long = n == width && (begins || is_long);
     }
-    return n;
+    return n_cut >= 3 && n_whole * 4 <= n_cut ? width : SIZE_MAX;
+}
+
+/* Puts what a terminal cut off the line behind it, with the blank that ended
+ * it: lines up to one that begins a message.  Returns how many they are. */
+static unsigned log_join_lines(struct stp_job_log *log, char *line, size_t *n,
+                               const char **s, const char *end, size_t width)
+{
+    struct stp_log_message m;
+    size_t last = *n;
+    unsigned n_joined = 0;
+
+    if (last + MAX_BLANKS < width ||
+        log_find_one(line, last, &log->host, &m) == last)
+        return 0;
+    for (; last + MAX_BLANKS >= width; n_joined++) {
+        const bool has_blank = last < width;
+        const char *next = *s;
+        const char *more = stp_next_line(&next, end, &last);
+
+        if (more == NULL || log_find_one(more, last, &log->host, &m) < last)
+            return n_joined;
+        if (has_blank)
+            line[(*n)++] = ' ';
+        memmove(line + *n, more, last);
+        *n += last;
+        *s = next;
+    }
+    return n_joined;
 }
 
 enum stp_status stp_job_log_read(char *text, size_t len,
@@ -436,13 +502,23 @@ enum stp_status stp_job_log_read(char *text, size_t len,
                                  struct stp_error *err)
 {
     struct stp_job_log log = {.text = NULL};
-    const char *const end = text + log_strip_colours(text, len);
+    const char *const end = text + stp_plain(text, len);
+    const size_t width = log_measure_width(text, end);
     const char *s = text, *line;
     unsigned number = 0;
     size_t n;
 
-    while ((line = stp_next_line(&s, end, &n)) != NULL)
-        log_read_line(&log, ++number, line, n);
+    while ((line = stp_next_line(&s, end, &n)) != NULL) {
+        const unsigned n_joined =
+            log_join_lines(&log, text + (line - text), &n, &s, end, width);
+        const char *const line_end = line + n;
+
+        number++;
+        do
+            line = log_read_line(&log, number, line, (size_t)(line_end - line));
+        while (line < line_end);
+        number += n_joined;
+    }
     if (log.n_facts > 0)
         qsort(log.facts, log.n_facts, sizeof(*log.facts), log_compare);
     log_add_shapes(&log);

@@ -106,6 +106,7 @@ struct stp_job_log {
 struct stp_log_message {
     struct stp_field thread; /* where NCCL's begins; "" if it is cut off */
     const char *s;           /* behind "NCCL INFO " */
+    const char *end;         /* of it: of the line, or where another begins */
     bool is_warning;
 };
 

@@ -22,6 +22,7 @@ struct stp_doctor {
     const char *measurements; /* the file; NULL: that of `steptune tune` */
     struct stp_conf_setting settings[STP_MAX_NAMED_SETTINGS];
     size_t n_settings;
+    bool is_logged;                  /* by the NCCL that read them */
     int versions[STP_MAX_LIBRARIES]; /* of the libnccls found, 22809 */
     size_t n_versions;
     char library[STP_CLI_PATH]; /* the first libnccl found; "": none */

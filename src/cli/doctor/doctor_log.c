@@ -318,7 +318,7 @@ static void log_take_variables(struct stp_doctor *d,
     while ((f = stp_log_next(log, STP_LOG_VARIABLE, STP_LOG_ANY, f)) != NULL &&
            d->n_settings < STP_MAX_NAMED_SETTINGS) {
         struct stp_conf_setting *s = &d->settings[d->n_settings];
-        char value[256], plugin[96];
+        char value[1024], plugin[96];
 
         snprintf(s->name, sizeof(s->name), "NCCL_%.*s",
                  STP_SHOWN(&f->value[0]));
@@ -327,16 +327,18 @@ static void log_take_variables(struct stp_doctor *d,
                  log_find(log, plugin, NULL, STP_LOG_ANY, NULL) != NULL
                      ? " by a network plugin"
                      : "");
-        snprintf(value, sizeof(value), "%.*s", STP_SHOWN(&f->value[1]));
+        snprintf(value, sizeof(value), "%.*s", (int)f->value[1].len,
+                 f->value[1].s);
         d->n_settings +=
             getenv(s->name) == NULL && setenv(s->name, value, 0) == 0;
     }
     if (d->n_settings == 0) {
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
-                     "the log names no variable: none was set, or "
+                     "the log names no variable that the job set: none was, or "
                      "NCCL_DEBUG_SUBSYS had no ENV");
         return;
     }
+    d->is_logged = true;
     stp_doctor_variables(d);
     stp_doctor_paths(d);
 }

@@ -267,7 +267,8 @@ void stp_doctor_variables(struct stp_doctor *d)
     }
     settings_judge_choice(d);
     settings_judge_values(d);
-    settings_judge_names(d);
+    if (!d->is_logged)
+        settings_judge_names(d);
     if (!any)
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
                      "no variable overrides the plugin");

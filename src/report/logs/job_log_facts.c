@@ -13,7 +13,7 @@
 
 /* ---- what facts say ---- */
 
-enum { SAID = STP_TABLE_CELL };
+enum { SAID = 256 }; /* bytes of what a fact says; more is cut by "..." */
 
 /* "NET/IB/3(1)/GDRDMA" becomes "NET/IB/GDRDMA, PXN". */
 static void facts_name_transport(const struct stp_field *via, char *text,
@@ -49,7 +49,7 @@ static void facts_name(const struct stp_field *word,
 static void facts_say(const struct stp_log_fact *fact, char text[SAID])
 {
     static const char kinds[] = "/?#@cap";
-    char raw[SAID] = "", word[SAID];
+    char raw[SAID] = "", word[2 * SAID];
     size_t n = 0;
 
     for (const char *s = fact->row->says; *s != '\0' && n + 1 < SAID; s++) {
@@ -85,11 +85,13 @@ static void facts_say(const struct stp_log_fact *fact, char text[SAID])
             facts_name(v, stp_proto_from_name, stp_proto_name, word, SAID);
             break;
         default:
-            snprintf(word, SAID, "%.*s", (int)v->len, v->s);
+            snprintf(word, sizeof(word), "%.*s", (int)v->len, v->s);
         }
         n += (size_t)snprintf(raw + n, SAID - n, "%s", word);
         s += s[1] != '\0' && strchr(kinds, s[1]) != NULL;
     }
+    if (n >= SAID)
+        memcpy(raw + SAID - 4, "...", 4);
     memcpy(text, raw, SAID);
 }
 
@@ -177,12 +179,15 @@ static void facts_put(struct stp_table *t, unsigned shape, const char *what,
                       const struct log_said *said)
 {
     const bool lacks = said->n_lines == 0;
+    const bool is_long = strlen(said->text) >= STP_TABLE_CELL;
 
     stp_table_row(t);
     what += *what == '?';
     stp_table_word(t, "what", NULL, what);
     stp_table_text(t, "<what", "%s%s", shape > 0 ? "  " : "", what);
-    stp_table_word(t, "says", "<the log says", said->text);
+    stp_table_word(t, "says", NULL, said->text);
+    stp_table_text(t, "<the log says", "%.*s%s", (int)(is_long ? 100 : SAID),
+                   said->text, is_long ? "..." : "");
     stp_table_number(t, "communicator", NULL, shape > 0 ? shape : NAN, 0);
     stp_table_number(t, "ranks", "?ranks",
                      said->n_ranks > 0 ? (double)said->n_ranks : NAN, 0);

@@ -22,6 +22,7 @@
 #include "report/measurements/measurements_row.h"
 #include "report/measurements/nccl_text.h"
 #include "report/measurements/nccl_text_row.h"
+#include "report/plain.h"
 
 struct reader {
     struct stp_dataset *data;
@@ -746,7 +747,7 @@ static enum stp_status text_read_line(struct reader *r, const char *line,
             return text_read_line(r, line, len);
     }
     if (m.s != NULL)
-        STP_TRY(stp_nccl_log_read(&r->log, &m, true, line + len, r->err));
+        STP_TRY(stp_nccl_log_read(&r->log, &m, true, m.end, r->err));
     if (found || comment != NULL || (n == 0 && log == len))
         return STP_OK;
     r->n_foreign += !is_comment && !r->ended && !r->is_other;
@@ -863,17 +864,16 @@ enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
                        .figures = {.high = STP_NCCL_ANY_RATIO},
                        .is_json = stp_nccl_json_is(text, len)};
     const char *what = stp_looks_like(text, len);
-    char *converted = NULL;
-    enum stp_status status = STP_OK;
+    char *own = NULL;
+    enum stp_status status;
 
     if (memchr(text, '\0', len < 4096 ? len : 4096) != NULL && what != NULL &&
         strstr(STP_MEASURED, what) == NULL)
         return stp_refuse_kind(text, len, STP_MEASURED, err);
-    if (r.is_json)
-        status = stp_nccl_json_to_text(text, len, &converted, &len,
-                                       &r.log.settings, &reason);
-    STP_THEN(status,
-             text_read_text(&r, converted != NULL ? converted : text, len));
+    status = r.is_json ? stp_nccl_json_to_text(text, len, &own, &len,
+                                               &r.log.settings, &reason)
+                       : stp_plain_copy(text, &len, &own, &reason);
+    STP_THEN(status, text_read_text(&r, own, len));
     if (status == STP_OK) {
         if (data->nccl[0] == '\0')
             memcpy(data->nccl, r.log.settings.nccl, sizeof(data->nccl));
@@ -884,7 +884,7 @@ enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
             strcpy(data->backend, "nccl");
     } else {
         stp_dataset_free(data);
-        if (converted == NULL)
+        if (!r.is_json)
             stp_fail_at(err, status, reason.line, reason.column, "%s",
                         reason.text);
         else if (r.columns_line > 0 && reason.line > r.columns_line)
@@ -893,7 +893,7 @@ enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
         else
             stp_fail(err, status, "%s", reason.text);
     }
-    free(converted);
+    free(own);
     free(r.hosts);
     stp_nccl_log_free(&r.log);
     return status;

@@ -15,18 +15,12 @@
 static size_t text_measure_gap(const char *s, size_t len,
                                const struct stp_field *prefix)
 {
-    size_t n = 2;
-
     if (memchr(" \t,\"", *s, 4) != NULL)
         return 1;
-    if (prefix != NULL && prefix->len > 0 && prefix->len <= len &&
-        memcmp(s, prefix->s, prefix->len) == 0)
-        return prefix->len;
-    if (len < 3 || s[0] != '\x1b' || s[1] != '[')
-        return 0;
-    while (n < len && (s[n] == ';' || (s[n] >= '0' && s[n] <= '9')))
-        n++;
-    return n < len && (s[n] == 'm' || s[n] == 'K') ? n + 1 : 0; /* a colour */
+    return prefix != NULL && prefix->len > 0 && prefix->len <= len &&
+                   memcmp(s, prefix->s, prefix->len) == 0
+               ? prefix->len
+               : 0;
 }
 
 size_t stp_nccl_split(const char *line, size_t len,
@@ -235,11 +229,11 @@ void stp_nccl_figures_add(struct stp_nccl_figures *f,
     const double digits = most < 1000 ? 0.0051 : 6e-5 * most;
     const struct {
         const char *name;
-        double said, ours; /* said < 0: not said, or not known */
+        double said, ours; /* said < 0: not said, not known, or by one digit */
     } figures[] = {
-        {"busbw", n > 0 ? p->busbw : -1,
+        {"busbw", n > 0 && p->busbw < 1e6 ? p->busbw : -1,
          n > 0 ? stp_busbw(coll, n, row->n_bytes, p->us) : 0},
-        {"algbw", p->algbw != p->busbw ? p->algbw : -1,
+        {"algbw", p->algbw != p->busbw && p->algbw < 1e6 ? p->algbw : -1,
          stp_algbw(row->n_bytes, p->us)},
         {"count", n > 0 && row->count != UINT64_MAX ? (double)row->count : -1,
          (double)row->n_bytes / stp_type_size(row->type) / (is_split ? n : 1)},

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "report/dressed.h"
+
 extern "C" {
 #include "report/logs/job_log_facts.h"
 #include "report/logs/job_log_machine.h"
@@ -22,8 +24,10 @@ extern "C" {
 namespace
 {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using Lines = std::vector<std::string>;
 
 // All that is printed of a log; "" if it is none.
@@ -83,122 +87,24 @@ Lines Says(const Lines &messages)
 
 TEST(JobLog, ReadsLinesOfAllVersions)
 {
-    const struct {
-        const char *message, *says;
-    } lines[] = {
-        {"NCCL version 2.21.5+cuda12.4", "NCCL: 2.21.5+cuda12.4"},
-        {"cudaDriverVersion 13010", "CUDA driver: 13010"},
-        {"NCCL_ALGO set by environment to ring,tree",
-         "variable: NCCL_ALGO=ring,tree"},
-        {"NCCL_MAX_NCHANNELS set by environment to 2.",
-         "variable: NCCL_MAX_NCHANNELS=2"},
-        {"NCCL_IB_HCA set to mlx5_0", "variable: NCCL_IB_HCA=mlx5_0"},
-        {"Comm config maxCTAs reset to NCCL_MAX_CTAS=4",
-         "variable: NCCL_MAX_CTAS=4"},
-        {"Comm config maxCTAs set to 4", "set by the program: maxCTAs=4"},
-        {"Invalid value yes for NCCL_P2P_DISABLE, using default 0.",
-         "variable: NCCL_P2P_DISABLE=yes is not understood: 0."},
-        // plugins of clouds, and what they set for NCCL
-        {"NET/OFI Initializing aws-ofi-nccl 1.14.0",
-         "network plugin: aws-ofi-nccl 1.14.0"},
-        {"NET/OFI Using aws-ofi-nccl 1.4.0aws",
-         "network plugin: aws-ofi-nccl 1.4.0aws"},
-        {"P2P plugin IBext_v7", "network plugin: IBext_v7"},
-        {"NET/OFI Selected Provider is efa (found 4 nics)",
-         "network devices: efa (found 4 nics)"},
-        {"NET/OFI Selected provider is efa, fabric is efa-direct (found 16 "
-         "nics)",
-         "network devices: efa, fabric is efa-direct (found 16 nics)"},
-        {"NET/OFI Using transport protocol RDMA (platform set)",
-         "network devices: protocol RDMA"},
-        {"NET/OFI Setting NCCL_PROTO to \"simple\"",
-         "variable: NCCL_PROTO=simple, set by the plugin OFI"},
-        {"NET/OFI Running on a platform, Setting NCCL_TOPO_FILE environment "
-         "variable to /x.xml",
-         "variable: NCCL_TOPO_FILE=/x.xml, set by the plugin OFI"},
-        {"GPU Direct RDMA Enabled for GPU 3b000 / HCA 0 (distance 4 <= 4), "
-         "read 0",
-         "GPUDirect RDMA: on"},
-        {"TUNER/Plugin: Using internal tuner plugin.", "tuner: NCCL's own"},
-        {"TUNER/Plugin: Failed to find ncclTunerPlugin_v2 symbol, using "
-         "internal tuner instead.",
-         "tuner: NCCL's own"},
-        {"TUNER/Plugin: Using tuner plugin mine", "tuner: mine"},
-        {"TUNER/Plugin: Using mine (v5)", "tuner: mine (v5)"},
-        {"TUNER/Plugin: Could not find: a.so b.so. Using internal tuner "
-         "plugin.",
-         "tuner plugin: none: a.so b.so"},
-        {"TUNER/Plugin: Could not find: libnccl-tuner.so",
-         "tuner plugin: none: libnccl-tuner.so"},
-        {"External tuner plugin mine is unsupported",
-         "tuner plugin: none: mine"},
-        {"Using network AWS Libfabric", "network: AWS Libfabric"},
-        {"NET/Plugin: Loaded net plugin Libfabric (v11)",
-         "network plugin: Libfabric (v11)"},
-        {"NET/IB : No device found.", "InfiniBand: no device found."},
-        {"NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'",
-         "GPUDirect RDMA: Disabled for devices of IB"},
-        {"=== System : maxBw 370.8 totalBw 450.0 ===",
-         "links of a GPU: 450 GB/s"},
-        {"Pattern 4, crossNic 0, nChannels 12, bw 30.000000/20.500000, type "
-         "NVL/PIX, sameChannels 1",
-         "ring graph: 12 channels of 30 GB/s within a node (NVL), 20.5 to the "
-         "network (PIX)"},
-        {"Pattern 3, crossNic 2, nChannels 2, bw 30.000000/20.500000, type "
-         "SYS/PXN, sameChannels 0",
-         "tree graph: 2 channels of 30 GB/s within a node (SYS), 20.5 to the "
-         "network (PXN)"},
-        {"24 coll channels, 24 collnet channels, 16 nvls channels, 32 p2p "
-         "channels, 2 p2p channels per peer",
-         "channels: 24 of collectives, 16 of NVLS, 32 point to point, 2 a "
-         "peer"},
-        {"Channel 00/0 : 0[0] -> 1[1] via P2P/direct pointer/read",
-         "transport: P2P/direct pointer/read"},
-        {"Channel 03 : 0[0] -> 1[1] via SHM/direct/direct",
-         "transport: SHM/direct/direct"},
-        {"Channel 00/0 : 7[7] -> 8[0] [send] via NET/AWS Libfabric/3(2)/GDRDMA",
-         "transport: NET/AWS Libfabric/GDRDMA, PXN"},
-        {"Channel 01/1 : 8[0] -> 0[0] [receive] via NET/Socket/1/Shared",
-         "transport: NET/Socket/Shared"},
-        {"Channel 00/24 : 0 1 2 3", "ring of channel 0: 0 1 2 3"},
-        {"Connected all rings, use ring PXN 0 GDR 1",
-         "rings: PXN off, GPUDirect RDMA on"},
-        {"Check P2P Type intraNodeP2pSupport 0 directMode 0",
-         "direct access in a node: off"},
-        {"Check P2P Type isAllDirectP2p 1 directMode 0 isAllCudaP2p 1",
-         "direct access in a node: on"},
-        {"P2P is disabled between connected GPUs 1 and 0. You can repress",
-         "no direct access: connected GPUs 1 and 0"},
-        {"NVLS multicast support is available on dev 3 (NVLS_NCHANNELS 16)",
-         "NVLS: available"},
-        {"NVLS multicast support is not available on dev 3",
-         "NVLS: not available"},
-        {"Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 "
-         ": CUDA error 401",
-         "NVLS: lost: memory of size 2097152 : CUDA error 401"},
-        {"MNNVL 1 cliqueId 3f cliqueSize 72 cliqueRank 5",
-         "NVLink between nodes: 72 GPUs"},
-        {"    AllReduce |     6.8/  39.9 |    14.0/ 150.0 |     8.4/ 163.9 |   "
-         "  6.6/  50.0 |    14.0/   0.0 |     8.4/ 187.5 |     0.0/   0.0 |",
-         "GB/s by NCCL's model: tree LL 39.9, LL128 150.0, Simple 163.9; ring "
-         "LL 50.0, LL128 0.0, Simple 187.5"},
-        {"1048576 Bytes -> Algo 1 proto 2 time 86.968750",
-         "null 1048576 ring simple null"},
-        {"ReduceScatter: 1024 Bytes -> Algo 4 proto 2 time 8.5",
-         "reducescatter 1024 nvls simple null"},
-        {"AllReduce: 64 Bytes -> Algo TREE proto LL128 channel{Lo..Hi}={0..23}",
-         "allreduce 64 tree ll128 0..23"},
-        {"AllGather [Symmetric]: 64 Bytes -> Kernel AllGather_LLMC nchannels 8 "
-         "nthreads 512 nWorks 1",
-         "allgather 64 AllGather_LLMC null 8"},
-        {"AllGather [Copy Engine]: 64 Bytes -> cudaMemcpy; CE synchronization "
-         "with NVLS",
-         "allgather 64 cudaMemcpy; null null"},
-    };
+    std::ifstream in(STP_FIXTURES "/log_lines.txt");
+    std::string message, line;
+    int n_read = 0;
 
-    for (const auto &line : lines)
-        EXPECT_THAT(Says({line.message}), ElementsAre(line.says))
-            << line.message;
+    for (; std::getline(in, line); message = line)
+        if (line.rfind("-- ", 0) == 0) {
+            EXPECT_THAT(Says({message}), ElementsAre(line.substr(3)))
+                << message;
+            n_read++;
+        }
+    EXPECT_LT(50, n_read);
+    EXPECT_THAT(Says({"\x1b[1;32mcudaDriverVersion 13010\x1b[0m",
+                      "Using network IB\x1b["}),
+                ElementsAre("CUDA driver: 13010", "network: IB"));
+    EXPECT_THAT(Print("INFO pynccl.py:69] vLLM is using nccl==2.28.9\n"
+                      "n:1:2 [0] NCCL INFO x\n[Segmentation fault, core]\n",
+                      false),
+                AllOf(HasSubstr("2.28.9"), Not(HasSubstr("failure"))));
 }
 
 TEST(JobLog, JoinsWhatNccl2_31AskedAndAnswered)
@@ -213,13 +119,6 @@ TEST(JobLog, JoinsWhatNccl2_31AskedAndAnswered)
     EXPECT_THAT(Says({"Best tuning { .algo = RING, .proto = LL, .symKernelId = "
                       "Count, nChannels = 4, }"}),
                 ElementsAre());
-}
-
-TEST(JobLog, LeavesColoursOut)
-{
-    EXPECT_THAT(Says({"\x1b[1;32mcudaDriverVersion 13010\x1b[0m",
-                      "Using network IB\x1b["}),
-                ElementsAre("CUDA driver: 13010", "network: IB"));
 }
 
 TEST(JobLog, TakesLinesThatWereTornForNothing)
@@ -331,11 +230,29 @@ std::string Disturb(const std::string &text, std::mt19937 &random)
     return disturbed;
 }
 
+// The text in a terminal of so many columns.
+std::string Wrapped(const std::string &text, size_t width)
+{
+    std::stringstream in(text);
+    std::string wrapped, all;
+
+    while (std::getline(in, all)) {
+        for (; all.size() > width; all.erase(0, width))
+            wrapped += all.substr(0, width) + "\n";
+        wrapped += all + "\n";
+    }
+    return wrapped;
+}
+
 TEST_P(Launch, ChangesNoAnswer)
 {
     const std::string text = ReadFile(GetParam());
     const std::string answer = Answer(text);
     std::mt19937 random(7);
+
+    for (int how = 0; how < kDresses; how++)
+        EXPECT_EQ(answer, Answer(Dressed(text, how))) << Dressed(text, how);
+    EXPECT_EQ(answer, Answer(Wrapped(text, 132)));
 
     ASSERT_THAT(answer, HasSubstr("communicator"));
     for (int i = 0; i < 12; i++) {

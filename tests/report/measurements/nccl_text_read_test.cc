@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "report/dressed.h"
+
 extern "C" {
 #include "report/measurements/nccl_text.h"
 }
@@ -345,6 +347,8 @@ TEST_F(Read, ForeignTextChangesNoRow)
         }
         SCOPED_TRACE(text);
         ASSERT_EQ(rows, Rows(text, -1));
+        if (i % 20 == 0)
+            ASSERT_EQ(rows, Rows(Dressed(text, i / 20 % kDresses), -1));
     }
 }
 
@@ -611,9 +615,9 @@ TEST_F(Read, NamesCannotReachATerminalAsEscapeSequences)
 {
     EXPECT_EQ(STP_OK,
               Parse(OPTIONS
-                    "# Rank 0 on \x1b[2J device 0 [0] A\x07 B\n" COLUMNS ROW));
+                    "# Rank 0 on \x1b]2J device 0 [0] A\x07 B\n" COLUMNS ROW));
 
-    EXPECT_STREQ("\\x1B[2J", data_.machine);
+    EXPECT_STREQ("\\x1B]2J", data_.machine);
     EXPECT_STREQ("A\\x07 B", data_.gpu);
 }
 

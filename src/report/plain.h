@@ -1,0 +1,18 @@
+/* plain.h - text as a program printed it, out of what keeps or shows it
+ *
+ * Terminals colour text, web pages write "&lt;" and blanks that do not break,
+ * collectors of logs keep a line as JSON, and Ray says how often it left out
+ * the like of one. */
+#pragma once
+
+#include <stddef.h>
+
+#include "core/status.h"
+
+/* Takes that away from the text, in place, and the blanks at ends of lines; a
+ * line stays one, but for JSON that holds several.  Returns its new length. */
+size_t stp_plain(char *text, size_t len);
+
+/* Likewise of a copy, to be freed with free(). */
+enum stp_status stp_plain_copy(const char *text, size_t *len, char **copy_ret,
+                               struct stp_error *err);
