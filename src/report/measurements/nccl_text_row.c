@@ -11,27 +11,39 @@
 #include "core/dtype.h"
 #include "core/policy/policy.h"
 
-/* Bytes of what separates words here; 0 for one of a word. */
-static size_t text_measure_gap(const char *s, size_t len,
-                               const struct stp_field *prefix)
+/* Bytes of what separates words here, in a line from 'begin' on or within a
+ * word of it; 0 for one of the word.  MPICH puts "[0]" behind what is written
+ * in parts. */
+static size_t text_measure_gap(const char *begin, const char *s,
+                               const char *end, const struct stp_field *prefix)
 {
+    size_t n = 1;
+
     if (memchr(" \t,\"", *s, 4) != NULL)
         return 1;
-    return prefix != NULL && prefix->len > 0 && prefix->len <= len &&
-                   memcmp(s, prefix->s, prefix->len) == 0
-               ? prefix->len
-               : 0;
+    if (prefix != NULL && prefix->len > 0 && prefix->len <= (size_t)(end - s) &&
+        memcmp(s, prefix->s, prefix->len) == 0)
+        return prefix->len;
+    if (*s != '[' || s == begin || s[-1] < '0' || s[-1] > '9')
+        return 0;
+    while (s + n < end && s[n] >= '0' && s[n] <= '9')
+        n++;
+    if (n == 1 || s + n == end || s[n] != ']')
+        return 0;
+    return n + 1 + (s + n + 1 < end && s[n + 1] == ':');
 }
 
 size_t stp_nccl_split(const char *line, size_t len,
                       const struct stp_field *prefix, struct stp_field *words)
 {
+    const char *const line_end = line + len;
     size_t n = 0, end, gap;
 
     for (size_t i = 0; i < len && n < STP_NCCL_WORDS; i = end + gap) {
         gap = 1;
-        for (end = i; end < len && (gap = text_measure_gap(
-                                        line + end, len - end, prefix)) == 0;)
+        for (end = i;
+             end < len && (gap = text_measure_gap(line + i, line + end,
+                                                  line_end, prefix)) == 0;)
             end++;
         if (end > i)
             words[n++] = (struct stp_field){line + i, end - i, (unsigned)i + 1};

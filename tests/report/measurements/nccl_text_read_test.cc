@@ -337,7 +337,8 @@ TEST_F(Read, ForeignTextChangesNoRow)
             if (how == 0) // NCCL logs within it
                 text += prefix + line.substr(0, blank) + kForeign[0] + "\n" +
                         (random() % 2 ? prefix : "") + line.substr(blank);
-            else if (how == 1 && prefix.find(">:") != std::string::npos)
+            else if (how == 1 && (prefix.find(">:") != std::string::npos ||
+                                  prefix == "[0] "))
                 text += prefix + line.substr(0, blank) + prefix +
                         line.substr(blank); // mpirun tags each write
             else
