@@ -176,14 +176,16 @@ static enum stp_status job_read_failure(const struct stp_job *job, int told,
 
 void stp_job_hold_signals(void)
 {
-    sigset_t blocked;
+    sigset_t blocked, held;
 
     sigemptyset(&watched);
     sigaddset(&watched, SIGCHLD);
     for (int i = 0; i < N_FORWARDED; i++)
         sigaddset(&watched, forwarded[i]);
     signal(SIGCHLD, SIG_DFL); /* ignored, there would be nothing to wait for */
-    sigprocmask(SIG_BLOCK, &watched, &blocked);
+    held = watched;
+    sigaddset(&held, SIGPIPE); /* else who reads no further leaves files here */
+    sigprocmask(SIG_BLOCK, &held, &blocked);
     if (!before.is_set)
         before.blocked = blocked;
     before.is_set = true;

@@ -13,8 +13,8 @@
 
 #include "core/status.h"
 
-/* Blocks them already, for a process that makes files for its job: what comes
- * before the job begins goes to the job. */
+/* Blocks them already, and SIGPIPE, for a process that makes files for its job:
+ * what comes before the job begins goes to the job. */
 void stp_job_hold_signals(void);
 
 /* Whether this process has the variable, and it is not empty. */
@@ -75,6 +75,7 @@ struct stp_job_end {
 enum {
     STP_JOB_GRACE_S = 40, /* torchrun gives its workers 30 */
     STP_JOB_STOP_MS = 700,
+    STP_JOB_OUTPUT = 1 << 30, /* bytes that a caller's goes_on() allows */
 };
 enum stp_status stp_job_run(const struct stp_job *job,
                             struct stp_job_end *end_ret, struct stp_error *err);

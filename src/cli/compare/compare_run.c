@@ -12,8 +12,6 @@
 #include "cli/compare/compare.h"
 #include "report/learning/ledgers.h"
 
-enum { MAX_OUTPUT = 1 << 30 }; /* bytes */
-
 /* Collectives of a process that are recorded: more make no step more certain,
  * and eight processes share a file. */
 #define TRACE_CALLS "200000"
@@ -35,7 +33,7 @@ static bool attempt_has_room(const struct attempt *a)
 {
     struct stat st;
 
-    return stat(a->output, &st) != 0 || st.st_size <= MAX_OUTPUT;
+    return stat(a->output, &st) != 0 || st.st_size <= STP_JOB_OUTPUT;
 }
 
 /* Where a rank's process of the job has failed, that rank ends, and the others

@@ -1,6 +1,9 @@
 #include "cli/tune/tune_job.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +39,7 @@ struct job_run {
     char journal[STP_CLI_PATH];     /* of all runs, beside the policy */
     size_t journal_from;            /* bytes of earlier runs */
     char output[STP_CLI_PATH];      /* what a job prints that is to be ended */
-    FILE *echo;                     /* of it, as far as it was shown; or NULL */
+    int echo;                       /* of it, as far as it was shown; or -1 */
     char folder[STP_CLI_PATH];      /* temporary */
     char evidence[STP_CLI_PATH];    /* of earlier runs, beside the policy */
     bool is_of_rank_0;              /* this process writes what all find out */
@@ -47,6 +50,7 @@ struct job_run {
     char backup[STP_POLICY_BACKUP]; /* of the policy that was there; or "" */
     bool is_ended;                  /* this process may end the job */
     bool is_settled;                /* by --until */
+    bool is_full;                   /* by what it printed */
     struct stp_job_end end;
 };
 
@@ -141,20 +145,29 @@ static int job_begin_journal(struct job_run *run)
     return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
 }
 
-/* Shows what the job has printed since the last time. */
-static void job_echo(struct job_run *run)
+/* Shows what the job has printed since the last time, as it is.  While it runs,
+ * no more than who reads that takes at once. */
+static void job_echo(struct job_run *run, bool is_over)
 {
-    char text[4096];
-    size_t n;
+    enum { PIECES = 256, WAIT_MS = 10 };
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    char text[PIPE_BUF];
+    ssize_t n;
 
-    if (run->echo == NULL)
-        run->echo = fopen(run->output, "re");
-    while (run->echo != NULL &&
-           (n = fread(text, 1, sizeof(text), run->echo)) > 0)
-        fwrite(text, 1, n, stdout);
-    if (run->echo != NULL)
-        clearerr(run->echo);
-    fflush(stdout);
+    if (run->echo < 0)
+        run->echo = open(run->output, O_RDONLY | O_CLOEXEC);
+    for (int i = 0; is_over || i < PIECES; i++) {
+        if (!is_over && poll(&out, 1, WAIT_MS) <= 0)
+            return;
+        n = read(run->echo, text, sizeof(text));
+        for (ssize_t at = 0, done; at < n; at += done) {
+            done = write(out.fd, text + at, (size_t)(n - at));
+            if (done < 0) /* nobody reads it any more */
+                return;
+        }
+        if (n <= 0)
+            return;
+    }
 }
 
 /* Says what a schedule of several hosts is expected to cost, once the journal,
@@ -184,8 +197,13 @@ static bool job_goes_on(void *user)
     struct stp_learning now;
     struct stat st;
 
-    if (run->is_ended)
-        job_echo(run);
+    if (run->is_ended) {
+        job_echo(run, false);
+        run->is_full =
+            stat(run->output, &st) == 0 && st.st_size > STP_JOB_OUTPUT;
+    }
+    if (run->is_full)
+        return false;
     if (!run->is_of_rank_0)
         return true;
     if (run->first_ms == 0 && stat(run->journal, &st) == 0 &&
@@ -238,9 +256,9 @@ static int job_run(struct job_run *run)
     run->begin_ms = stp_now_ms();
     status = stp_job_run(&job, &run->end, &err);
     if (run->is_ended && !run->end.is_limited)
-        job_echo(run);
-    if (run->echo != NULL)
-        fclose(run->echo);
+        job_echo(run, true);
+    if (run->echo >= 0)
+        close(run->echo);
     if (status == STP_OK)
         return STP_EXIT_OK;
     stp_complain_error(NULL, &err);
@@ -256,7 +274,7 @@ static int job_sum_up(const struct job_run *run, struct job_result *r)
         job_load(run, run->journal_from, &r->last, &err) != STP_OK)
         return stp_complain_error(run->journal, &err);
     if (stp_ledgers_load(run->folder, &r->ledgers, &err) != STP_OK)
-        return stp_complain_error(NULL, &err);
+        stp_complain_error(NULL, &err); /* the job has removed them */
     stp_job_rules_make(&r->all, &r->last, &r->rules);
     /* the GPU that the plugin names in its own file */
     if (run->job->portable || stp_policy_load(STP_POLICY_OF_ARMS, run->learned,
@@ -270,10 +288,13 @@ static int job_sum_up(const struct job_run *run, struct job_result *r)
     return STP_EXIT_OK;
 }
 
-/* Why nothing was found out; NULL if something was. */
+/* Why nothing was found out, maybe in 'text'; NULL if something was. */
 static const char *job_explain(const struct job_run *run,
-                               const struct job_result *r)
+                               const struct job_result *r,
+                               char text[STP_CLI_PATH + 64])
 {
+    struct stat st;
+
     if (r->last.n_blocks > 0)
         return NULL;
     for (size_t i = 0; i < r->last.n_sets; i++)
@@ -283,8 +304,8 @@ static const char *job_explain(const struct job_run *run,
         return "the job ended before NCCL loaded the plugin";
     if (r->ledgers.n == 0)
         return "NCCL did not load the plugin: the job made no communicator, "
-               "or sets NCCL_TUNER_PLUGIN itself, or `steptune doctor` says "
-               "why";
+               "went on after its command ended, sets NCCL_TUNER_PLUGIN "
+               "itself, or `steptune doctor` says why";
     if (r->last.has_graphs)
         return "the job's collectives are captured into CUDA graphs, for "
                "which NCCL asks a tuner once: nothing can be tried in their "
@@ -295,6 +316,17 @@ static const char *job_explain(const struct job_run *run,
     if (r->last.n_alone > 0)
         return "the job's collectives repeat no sequence, so there is no "
                "equal work to compare";
+    for (size_t i = 0; i < r->ledgers.n && r->last.n == 0; i++)
+        if (r->ledgers.all[i].is_aside) {
+            snprintf(text, STP_CLI_PATH, "the plugin stepped aside: %s",
+                     r->ledgers.all[i].what);
+            return text;
+        }
+    if (stat(run->journal, &st) != 0 || st.st_size == 0) {
+        snprintf(text, STP_CLI_PATH + 64, "%s was not written, or removed",
+                 run->journal);
+        return text;
+    }
     if (r->last.n == 0)
         return "the job made no collective on a communicator whose ranks can "
                "learn: NCCL_DEBUG=WARN says why";
@@ -316,7 +348,10 @@ static void job_print_end(const struct job_run *run, FILE *fp)
                 (double)start_ms / 1e3);
     if (run->end.is_limited)
         fprintf(fp, ", until %s ended it; what it printed is in %s.job.txt",
-                run->is_settled ? "--until" : "--for", run->job->output);
+                run->is_full      ? "more than 1 GiB of output"
+                : run->is_settled ? "--until"
+                                  : "--for",
+                run->job->output);
     else if (signal > 0)
         fprintf(fp, ", until signal %d (%s) ended it", signal,
                 strsignal(signal));
@@ -376,7 +411,8 @@ static int job_finish(struct job_run *run, const struct job_result *r)
         .gpu = r->gpu[0] != '\0' ? r->gpu : NULL,
         .same_bits = run->job->same_bits,
     };
-    const char *why = job_explain(run, r);
+    char text[STP_CLI_PATH + 64];
+    const char *why = job_explain(run, r, text);
     struct stp_error err;
     enum stp_status status;
 
@@ -442,13 +478,13 @@ static int job_follow(struct job_run *run, bool is_there)
 
 int stp_tune_job(const struct stp_tune_job *job)
 {
-    struct job_run run = {.job = job,
-                          .is_ended = job->limit_s > 0 || job->until > 0};
+    struct job_run run = {
+        .job = job, .is_ended = job->limit_s > 0 || job->until > 0, .echo = -1};
     struct job_result result = {0};
     struct stp_lock lock;
     struct stp_error err;
     int exit_status;
-    bool is_there, has_learned;
+    bool is_there, has_run = false, has_learned;
 
     run.is_of_rank_0 = job_is_of_rank_0(job->argv, &is_there);
     if (job->runs > 0 &&
@@ -468,6 +504,8 @@ int stp_tune_job(const struct stp_tune_job *job)
     if (exit_status == STP_EXIT_OK)
         exit_status = job_run(&run);
     if (exit_status == STP_EXIT_OK) {
+        has_run =
+            run.end.signal == 0 && (run.end.status == 0 || run.end.is_limited);
         exit_status = job_sum_up(&run, &result);
         if (exit_status == STP_EXIT_OK)
             exit_status = job_finish(&run, &result);
@@ -485,7 +523,6 @@ int stp_tune_job(const struct stp_tune_job *job)
     stp_learning_free(&result.last);
     stp_remove_temporary(run.folder);
     stp_lock_release(&lock);
-    return job->runs > 0 && run.end.signal == 0
-               ? stp_tune_runs(job, has_learned)
-               : exit_status;
+    return job->runs > 0 && has_run ? stp_tune_runs(job, has_learned)
+                                    : exit_status;
 }
