@@ -316,6 +316,31 @@ struct stp_gain stp_learning_gain_of(const struct stp_learning_blocks *blocks)
                              .high = exp(blocks->log_gain + half)};
 }
 
+/* An arm in force on a communicator has won there, though the job ended before
+ * its key was settled. */
+static void learning_put_in_force(struct stp_learning *l,
+                                  const struct stp_learning_set *set)
+{
+    for (size_t i = 0; i < set->n_arms && l->n > 0; i++) {
+        const struct stp_journal_line kind = {.n_nodes = set->n_nodes,
+                                              .n_ranks = set->n_ranks,
+                                              .coll = set->arms[i].coll,
+                                              .bytes = set->arms[i].bytes};
+        struct stp_learning_key *key = bsearch(
+            &kind, l->keys, l->n, sizeof(*l->keys), learning_order_line_key);
+        const size_t at = key != NULL && key->with.algo < 0
+                              ? stp_learning_find_arm(key, &set->arms[i].arm)
+                              : STP_BANDIT_ARMS;
+
+        if (at == STP_BANDIT_ARMS || at == key->n_arms ||
+            key->arms[at].blocks.n < 2)
+            continue;
+        key->is_settled = false;
+        key->with = set->arms[i].arm;
+        key->gain = stp_learning_gain_of(&key->arms[at].blocks);
+    }
+}
+
 /* More calls than a job makes; a file may say anything. */
 static const double max_calls = 1e18;
 
@@ -401,6 +426,8 @@ void stp_learning_sum(const struct stp_journal_lines *lines,
         l.sets[i].blocks =
             learning_sum_blocks(l.sets[i].log_gains, l.sets[i].n_log_gains);
     turns_sum(&turns);
+    for (size_t i = 0; i < l.n_sets; i++)
+        learning_put_in_force(&l, &l.sets[i]);
     *learning_ret = l;
 }
 

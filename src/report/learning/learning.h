@@ -37,7 +37,7 @@ struct stp_learning_key {
     uint64_t n_times;
     uint64_t n_trials;
     bool is_settled;
-    struct stp_bandit_arm with; /* if so */
+    struct stp_bandit_arm with; /* if so, or what is in force until then */
     struct stp_gain gain;       /* of a step, or of rewards; 0: none */
     double busy;    /* share of the time in its collectives; -1: not known */
     size_t n_tried; /* arms; 0: 'bound' is not known */

@@ -17,16 +17,11 @@ static const double host_bound = 0.9;  /* of the launches */
 static const double host_ahead = 0.1;  /* likewise */
 static const double longest_s = 86400; /* that is worth telling */
 
-static bool bounds_has_won(const struct stp_learning_key *key)
-{
-    return key->is_settled && key->with.algo >= 0;
-}
-
 /* Whether a key has no row: its collectives take less than 0.1 percent, and
  * nothing was won. */
 static bool bounds_is_small(const struct stp_learning_key *key)
 {
-    return key->busy >= 0 && key->busy < small && !bounds_has_won(key);
+    return key->busy >= 0 && key->busy < small && key->with.algo < 0;
 }
 
 /* By what share the job is shorter at most by arms of the key; NaN: not known.
@@ -58,7 +53,7 @@ double stp_bounds_of_all(const struct stp_learning *learning)
     double sum = 0, most = 0;
 
     for (size_t i = 0; i < learning->n; i++)
-        if (!bounds_has_won(&learning->keys[i]))
+        if (learning->keys[i].with.algo < 0)
             sum += bounds_of_key(&learning->keys[i]);
     for (size_t i = 0; i < learning->n_sets; i++)
         if (bounds_is_largest(learning, &learning->sets[i]))
@@ -136,13 +131,13 @@ static void bounds_print(const struct stp_learning *learning, FILE *fp)
 {
     const double together = stp_bounds_of_all(learning);
     const char *also = "";
-    size_t n_small = 0, n_tried = 0, n_left = 0;
-    double share = 0, most = 0;
+    size_t n_small = 0, n_tried = 0, n_left = 0, n_bound = 0;
+    double share = 0, most = 0, by_arms = 0;
 
     for (size_t i = 0; i < learning->n; i++) {
         const struct stp_learning_key *key = &learning->keys[i];
 
-        if (bounds_has_won(key)) {
+        if (key->with.algo >= 0) {
             also = "Beside what won, no";
             continue;
         }
@@ -151,8 +146,11 @@ static void bounds_print(const struct stp_learning *learning, FILE *fp)
             n_small++;
             share += key->busy;
         }
-        if (key->n_tried > 0)
+        if (key->n_tried > 0) {
             most = fmax(most, bounds_of_key(key));
+            by_arms += bounds_is_small(key) ? 0 : bounds_of_key(key);
+            n_bound += !bounds_is_small(key);
+        }
         n_tried += key->n_tried;
     }
     if (n_small > 0)
@@ -172,10 +170,15 @@ static void bounds_print(const struct stp_learning *learning, FILE *fp)
             "All %skinds of message together can shorten it by %.1f percent "
             "at most",
             also[0] != '\0' ? "other " : "", bounds_percent(together));
-    if (n_tried > 0 && together > aimed)
+    if (n_tried > 0 && together > aimed) {
+        /* each kind as long as those that were tried, and more windows */
+        const double kinds = (double)(n_left - n_small) / (double)n_bound;
+        const double widths = (kinds * by_arms + share) / aimed;
+
         bounds_print_time(learning->trials_us / 1e6 *
-                              (together * together / aimed / aimed - 1),
+                              (kinds * fmax(widths * widths, 1) - 1),
                           fp);
+    }
     fputs(".\n", fp);
 }
 
@@ -187,7 +190,7 @@ static size_t learning_count_settled(const struct stp_learning *l,
     size_t n = 0;
 
     for (size_t i = 0; i < l->n; i++)
-        n += l->keys[i].is_settled && (l->keys[i].with.algo >= 0 || !with_arm);
+        n += l->keys[i].with.algo >= 0 || (l->keys[i].is_settled && !with_arm);
     return n;
 }
 
@@ -219,7 +222,7 @@ static void learning_put_choice(const struct stp_learning_key *key,
     const struct stp_bandit_arm *arm = &key->with;
 
     stp_table_flag(t, "settled", NULL, key->is_settled);
-    if (key->is_settled && arm->algo >= 0) {
+    if (arm->algo >= 0) {
         stp_table_ran(t, "choice", heading, arm->algo, arm->proto,
                       arm->n_channels);
         return;
@@ -237,10 +240,11 @@ static void learning_put(const struct stp_learning_key *key, const char *base,
                          struct stp_table *t)
 {
     static const struct stp_gain none = {0};
+    const bool has_arm = key->with.algo >= 0;
     const char *name = key->is_settled     ? "settled"
+                       : has_arm           ? "won so far"
                        : key->n_trials > 0 ? "no bound yet"
                                            : "nothing tried";
-    bool has_arm = key->is_settled && key->with.algo >= 0;
     const double bound = bounds_of_key(key);
     char nodes[40] = "";
 

@@ -106,6 +106,13 @@ TEST(Learning, SaysWhatBecameOfAMessage)
          "1 1 left as is - gains 0.1 percent at most, 3 tried"},
         {"bounded, and won", tried + Bound(3, 1.5) + Settled(60, kRing),
          "1 1 ring/ll128/24 1.400x (1.300 to 1.500) settled"},
+        {"won, and not settled",
+         tried + Bound(3, 1.5) + Line(2, "block", kOwn, "20,,,") +
+             Line(2, "block", kRing, "19,1.4,1.4,1.4") +
+             Line(2, "block", kOwn, "20,,,") +
+             Line(2, "block", kRing, "19,1.4,1.4,1.4") +
+             Line(8, "incumbent", kRing, kNoGain),
+         "5 1 ring/ll128/24 1.400x (1.400 to 1.400) won so far"},
         {"drifted", tried + Settled(60, kRing) + Settled(90, kOwn),
          "1 1 left as is - settled"},
     };
@@ -145,6 +152,12 @@ TEST(Learning, BoundsWhatCanBeWon)
                   "All kinds of message together can shorten it by 2.1 percent "
                   "at most; 1 percent at most would take about 4 minutes "
                   "more.\n"));
+    // a kind that was not tried takes as long as the one that was
+    EXPECT_THAT(Table(Learning(Step(36000) + Busy(1800) + window +
+                               Trial(60000, kRing) + Bound(3, 1.003) +
+                               "5,1,1,4,busy,5,broadcast,8,9,auto,auto,,7000,,,"
+                               "\n")),
+                HasSubstr("would take about 60 s more"));
     EXPECT_THAT(
         Table(Learning(Step(36000) + Busy(1800) + at_once)),
         HasSubstr("The host seems to bound the job: the GPU began 97 percent"));
