@@ -106,6 +106,24 @@ static enum stp_status job_load(const struct job_run *run, size_t from,
     return STP_OK;
 }
 
+/* Says so where the policy is of another command: a window's gain is the job's.
+ */
+static void job_compare_command(const struct job_run *run)
+{
+    static const char head[] = "# steptune tune -- ";
+    char line[sizeof(head) + STP_JOB_COMMAND] = "";
+    FILE *fp = fopen(run->job->output, "re");
+
+    if (fp != NULL && fgets(line, sizeof(line), fp) != NULL)
+        line[strcspn(line, "\n")] = '\0';
+    if (fp != NULL)
+        fclose(fp);
+    if (strncmp(line, head, strlen(head)) == 0 &&
+        strcmp(line + strlen(head), run->command) != 0)
+        stp_complain("--resume adds to what another job gained, `%s`",
+                     line + strlen(head));
+}
+
 /* Makes evidence of what earlier runs found out, or removes it. */
 static int job_begin_journal(struct job_run *run)
 {
@@ -125,6 +143,7 @@ static int job_begin_journal(struct job_run *run)
     if (!is_there)
         return stp_complain("--resume: there is no %s of an earlier run",
                             run->journal);
+    job_compare_command(run);
     run->journal_from = stp_journal_prepare(run->journal);
     if (job_load(run, 0, &before, &err) != STP_OK)
         return stp_complain_error(run->journal, &err);
