@@ -384,6 +384,7 @@ static void job_print(const struct job_run *run, const struct job_result *r,
 {
     char stage[STP_CLI_PATH + 16];
     const size_t n = r->rules.n;
+    bool is_sure = true;
 
     if (run->job->json) {
         cJSON *root = cJSON_CreateObject();
@@ -400,8 +401,11 @@ static void job_print(const struct job_run *run, const struct job_result *r,
     }
     job_print_end(run, stdout);
     putchar('\n');
+    for (size_t i = 0; i < r->rules.n_totals; i++)
+        is_sure &= r->rules.totals[i].gain.low > 1;
     if (n > 0) /* the answer comes first */
-        printf("%zu rule%s won beyond doubt.  ", n, n == 1 ? "" : "s");
+        printf("%zu rule%s won %s.  ", n, n == 1 ? "" : "s",
+               is_sure ? "beyond doubt" : "in windows of equal work");
     stp_job_totals_write(&r->rules, "", stdout);
     if (n == 0)
         puts("No arm makes the step shorter beyond doubt: the choice without "

@@ -477,6 +477,8 @@ static void learner_take_blocks(struct stp_learner *l)
                 is_set ? -1 : (int)block.trial.key, block.trial.arm,
                 is_set ? block.own_us : block.arm_us, gain, gain, gain);
         }
+        if (is_set && !block.is_complete)
+            learner_report(l, STP_LEARN_SET, -1, block.trial.arm, 0);
         stp_bandit_block(l->bandit, &block, n_calls);
         if (block.is_complete && !is_set)
             learner_tell_bound(l, block.trial.key);

@@ -55,7 +55,8 @@ enum stp_learn_kind {
     STP_LEARN_SETTLED,   /* with the arm; gain over NCCL's own choice */
     STP_LEARN_ALONE,     /* 'value' calls, and no sequence in them */
     STP_LEARN_SET,       /* a window with all incumbents took 'value' us; their
-                            gain over NCCL's own choice, in one block */
+                            gain over NCCL's own choice, in one block; 0: the
+                            block has other calls */
     STP_LEARN_CONFIRMED, /* that gain, in 'value' blocks */
     STP_LEARN_DROPPED,   /* likewise; the newest of them is out for good */
     STP_LEARN_STEP,      /* a sequence of calls takes 'value' us, and without

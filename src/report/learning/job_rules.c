@@ -61,8 +61,10 @@ static struct stp_job_total rules_total(const struct stp_job_rules *r,
     for (size_t i = 0; i < all->n_sets; i++) {
         const struct stp_learning_set *set = &all->sets[i];
 
-        if (!rules_is_of(set, key) || set->blocks.n == 0 ||
-            !rules_are_set(r, set))
+        if (!rules_is_of(set, key) || !rules_are_set(r, set))
+            continue;
+        total.n_broken += set->n_broken;
+        if (set->blocks.n == 0)
             continue;
         stp_learning_pool(&set->blocks, &sum);
         total.n_comms++;
@@ -166,8 +168,12 @@ void stp_job_totals_write(const struct stp_job_rules *rules, const char *prefix,
                     "%sThe rules%s were not compared together with the job "
                     "as it is: %s.\n",
                     prefix, of,
-                    t->n_nodes == 1 ? "the job ended before that"
-                                    : "a run with the policy shows that");
+                    t->n_nodes > 1 ? "a run with the policy shows that"
+                    : t->n_broken > 0
+                        ? "other collectives, as of an evaluation, came "
+                          "between in each block of windows, and `steptune "
+                          "compare` shows that between runs"
+                        : "the job ended before that");
     }
 }
 

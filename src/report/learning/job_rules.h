@@ -21,6 +21,7 @@ struct stp_job_total {
     uint64_t n_ranks;
     size_t n_comms; /* that compared them, of all runs */
     size_t n_blocks;
+    size_t n_broken;      /* that other calls were in */
     struct stp_gain gain; /* 0: they were not compared */
     double window_us;     /* of the last */
 };

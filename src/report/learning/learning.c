@@ -276,7 +276,7 @@ static void learning_make_keys(const struct stp_journal_lines *lines,
 
 static void set_clear(struct stp_learning_set *set)
 {
-    set->n_log_gains = 0;
+    set->n_log_gains = set->n_broken = 0;
     set->blocks = (struct stp_learning_blocks){0};
     set->window_us = 0;
     set->is_dropped = false;
@@ -401,8 +401,10 @@ void stp_learning_sum(const struct stp_journal_lines *lines,
                 set_put_arm(set, line);
             break;
         case STP_LEARN_SET:
-            if (!(line->gain > 0 && isfinite(line->gain)))
+            if (!(line->gain > 0 && isfinite(line->gain))) {
+                set->n_broken++;
                 break;
+            }
             STP_TAKE_ROOM(set->log_gains, set->n_log_gains,
                           set->log_gains_capacity);
             set->log_gains[set->n_log_gains++] = log(line->gain);

@@ -65,6 +65,7 @@ struct stp_learning_set {
     struct stp_learning_blocks blocks; /* without those that stalls have hit */
     double *log_gains;                 /* of all of them */
     size_t n_log_gains, log_gains_capacity;
+    size_t n_broken; /* blocks that have other calls, as of an evaluation */
     bool is_dropped; /* they were slower, so the newest was */
     size_t n_arms;
     struct {

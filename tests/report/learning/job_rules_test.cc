@@ -110,6 +110,9 @@ TEST(JobRules, OfACommunicatorThatWasNotComparedSayIt)
     EXPECT_EQ("The rules were not compared together with the job as it is: "
               "the job ended before that.\n",
               r.Sentences());
+    EXPECT_THAT(Rules("", Wins(kRing, 1.1, 6) + "9,1,1,4,set,9,,,,,,,0,,,\n")
+                    .Sentences(),
+                testing::HasSubstr("other collectives, as of an evaluation"));
 }
 
 // The evidence of runs adds up; the set of an earlier run counts if it is the
