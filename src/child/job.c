@@ -229,6 +229,42 @@ static bool job_is_due(double when_s)
     return when_s > 0 && job_now_s() >= when_s;
 }
 
+/* Lists children of this process but for those that were there before. */
+static size_t job_read_children(const struct running *r, long *children,
+                                size_t max)
+{
+    char path[64];
+    FILE *fp;
+    long pid;
+    size_t n = 0;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%ld/children",
+             (long)getpid());
+    fp = fopen(path, "re");
+    while (fp != NULL && n < max && fscanf(fp, "%ld", &pid) == 1) {
+        size_t i = 0;
+
+        while (i < r->n_others && r->others[i] != pid)
+            i++;
+        if (i == r->n_others)
+            children[n++] = pid;
+    }
+    if (fp != NULL)
+        fclose(fp);
+    return n;
+}
+
+/* Awaits processes that left the job and ended: their parent is this one. */
+static void job_reap(const struct running *r)
+{
+    long children[MAX_OTHERS];
+    const size_t n = job_read_children(r, children, MAX_OTHERS);
+
+    for (size_t c = 0; c < n; c++)
+        if (children[c] != r->pid)
+            waitpid((pid_t)children[c], NULL, WNOHANG);
+}
+
 /* Waits for a signal, or until something is due. */
 static void job_wait(struct running *r)
 {
@@ -246,6 +282,8 @@ static void job_wait(struct running *r)
     left.tv_nsec = (long)((left_s - (double)left.tv_sec) * 1e9);
     number = due_s > 0 ? sigtimedwait(&watched, &info, &left)
                        : sigwaitinfo(&watched, &info);
+    if (number == SIGCHLD && r->job->output != NULL)
+        job_reap(r);
     if (number > 0 && number != SIGCHLD) {
         /* Passes a signal on to the job. The terminal's signals reach the job
          * by themselves, unless it is in a group of its own. */
@@ -281,31 +319,6 @@ static void job_wait(struct running *r)
             r->deadline_s += STP_JOB_GRACE_S;
         }
     }
-}
-
-/* Lists children of this process but for those that were there before. */
-static size_t job_read_children(const struct running *r, long *children,
-                                size_t max)
-{
-    char path[64];
-    FILE *fp;
-    long pid;
-    size_t n = 0;
-
-    snprintf(path, sizeof(path), "/proc/self/task/%ld/children",
-             (long)getpid());
-    fp = fopen(path, "re");
-    while (fp != NULL && n < max && fscanf(fp, "%ld", &pid) == 1) {
-        size_t i = 0;
-
-        while (i < r->n_others && r->others[i] != pid)
-            i++;
-        if (i == r->n_others)
-            children[n++] = pid;
-    }
-    if (fp != NULL)
-        fclose(fp);
-    return n;
 }
 
 /* Kills what the job left behind: its group, and those that have left it, whose

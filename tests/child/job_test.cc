@@ -290,6 +290,16 @@ TEST_F(Job, EndsWithAllThatItLeftBehind)
     }
 }
 
+TEST_F(Job, LeavesNoZombiesWhileItRuns)
+{
+    stp_job job{};
+    job.output = output_.c_str();
+
+    EXPECT_EQ("3", Run("p=$(sh -c ': >&- & echo $!'); for i in $(seq 300); do "
+                       "[ -e /proc/$p ] || exit 3; sleep 0.01; done",
+                       job));
+}
+
 TEST_F(Job, OfItsOwnOutputCannotRefuseToStop)
 {
     stp_job job{};
