@@ -295,6 +295,12 @@ static int job_sum_up(const struct job_run *run, struct job_result *r)
     if (stp_ledgers_load(run->folder, &r->ledgers, &err) != STP_OK)
         stp_complain_error(NULL, &err); /* the job has removed them */
     stp_job_rules_make(&r->all, &r->last, &r->rules);
+    for (size_t i = 0; i < r->last.n; i++)
+        for (size_t t = 0; t < r->rules.n_totals; t++)
+            if (r->rules.totals[t].is_left_out &&
+                r->rules.totals[t].n_ranks == r->last.keys[i].n_ranks &&
+                r->rules.totals[t].n_nodes == r->last.keys[i].n_nodes)
+                r->last.keys[i].with.algo = -1;
     /* the GPU that the plugin names in its own file */
     if (run->job->portable || stp_policy_load(STP_POLICY_OF_ARMS, run->learned,
                                               &policy, NULL) != STP_OK)

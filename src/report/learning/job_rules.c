@@ -9,6 +9,8 @@
 #include "report/table.h"
 #include "report/take.h"
 
+static const double least_gain = 1.001;
+
 static bool rules_is_of(const struct stp_learning_set *set,
                         const struct stp_learning_key *key)
 {
@@ -75,6 +77,25 @@ static struct stp_job_total rules_total(const struct stp_job_rules *r,
     return total;
 }
 
+/* Leaves out rules that make windows shorter and not the steps, as where the
+ * host bounds the job and the GPUs catch up with it. */
+static void rules_leave_out(struct stp_job_rules *r)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->n; i++) {
+        struct stp_job_total *t = r->totals;
+
+        while (t->n_nodes != r->rules[i].key->n_nodes ||
+               t->n_ranks != r->rules[i].key->n_ranks)
+            t++;
+        t->is_left_out = t->gain.gain > 0 && t->gain.high < least_gain;
+        if (!t->is_left_out)
+            r->rules[n++] = r->rules[i];
+    }
+    r->n = n;
+}
+
 void stp_job_rules_make(const struct stp_learning *all,
                         const struct stp_learning *last,
                         struct stp_job_rules *rules_ret)
@@ -114,6 +135,7 @@ void stp_job_rules_make(const struct stp_learning *all,
         if (i == 0 || r.rules[i].key->n_nodes != r.rules[i - 1].key->n_nodes ||
             r.rules[i].key->n_ranks != r.rules[i - 1].key->n_ranks)
             r.totals[r.n_totals++] = rules_total(&r, r.rules[i].key, all);
+    rules_leave_out(&r);
     *rules_ret = r;
 }
 
@@ -160,9 +182,12 @@ void stp_job_totals_write(const struct stp_job_rules *rules, const char *prefix,
                 fp,
                 "%sThe step%s is %.3fx as fast as without Steptune (%.3f to "
                 "%.3f): %zu block%s of windows of %.2g s measured in the "
-                "job.\n",
+                "job%s.\n",
                 prefix, of, t->gain.gain, t->gain.low, t->gain.high,
-                t->n_blocks, t->n_blocks == 1 ? "" : "s", t->window_us / 1e6);
+                t->n_blocks, t->n_blocks == 1 ? "" : "s", t->window_us / 1e6,
+                t->is_left_out
+                    ? ", and what won in windows of equal work is left out"
+                    : "");
         else
             fprintf(fp,
                     "%sThe rules%s were not compared together with the job "

@@ -24,6 +24,7 @@ struct stp_job_total {
     size_t n_broken;      /* that other calls were in */
     struct stp_gain gain; /* 0: they were not compared */
     double window_us;     /* of the last */
+    bool is_left_out; /* its rules are no gain of steps, and not in the file */
 };
 
 struct stp_job_rules {

@@ -103,6 +103,17 @@ TEST(JobRules, AreNoneWhereNcclsOwnChoiceReturned)
     EXPECT_EQ(0u, Rules("", Wins(kRing, 1.1, 6) + dropped).rules.n);
 }
 
+TEST(JobRules, AreLeftOutWhereStepsGainNothing)
+{
+    Rules r("", Wins(kRing, 1.1, 6) + Sets(1.0004, 8));
+
+    EXPECT_EQ(0u, r.rules.n);
+    EXPECT_EQ("The step is 1.000x as fast as without Steptune (1.000 to "
+              "1.000): 8 blocks of windows of 0.0005 s measured in the job, "
+              "and what won in windows of equal work is left out.\n",
+              r.Sentences());
+}
+
 TEST(JobRules, OfACommunicatorThatWasNotComparedSayIt)
 {
     Rules r("", Wins(kRing, 1.1, 6));
