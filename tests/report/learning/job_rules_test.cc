@@ -101,17 +101,12 @@ TEST(JobRules, AreNoneWhereNcclsOwnChoiceReturned)
     EXPECT_EQ(0u, Rules("", Wins(kRing, 1.1, 1)).rules.n) << "no interval";
     EXPECT_EQ(0u, Rules("", Wins(kRing, 1.1, 6) + Wins(kOwn, 1, 1)).rules.n);
     EXPECT_EQ(0u, Rules("", Wins(kRing, 1.1, 6) + dropped).rules.n);
-}
-
-TEST(JobRules, AreLeftOutWhereStepsGainNothing)
-{
-    Rules r("", Wins(kRing, 1.1, 6) + Sets(1.0004, 8));
-
-    EXPECT_EQ(0u, r.rules.n);
-    EXPECT_EQ("The step is 1.000x as fast as without Steptune (1.000 to "
-              "1.000): 8 blocks of windows of 0.0005 s measured in the job, "
-              "and what won in windows of equal work is left out.\n",
-              r.Sentences());
+    const Rules left_out("", Wins(kRing, 1.1, 6) + Sets(1.0004, 8));
+    EXPECT_EQ(0u, left_out.rules.n) << "steps gain nothing";
+    EXPECT_THAT(left_out.Sentences(),
+                HasSubstr("(1.000 to 1.000): 8 blocks of windows of 0.0005 s "
+                          "measured in the job, and what won in windows of "
+                          "equal work is left out.\n"));
 }
 
 TEST(JobRules, OfACommunicatorThatWasNotComparedSayIt)
@@ -123,7 +118,7 @@ TEST(JobRules, OfACommunicatorThatWasNotComparedSayIt)
               r.Sentences());
     EXPECT_THAT(Rules("", Wins(kRing, 1.1, 6) + "9,1,1,4,set,9,,,,,,,0,,,\n")
                     .Sentences(),
-                testing::HasSubstr("other collectives, as of an evaluation"));
+                HasSubstr("other collectives, as of an evaluation"));
 }
 
 // The evidence of runs adds up; the set of an earlier run counts if it is the
