@@ -274,7 +274,8 @@ size_t stp_log_find(const char *line, size_t len, struct stp_field *known,
     m->end = m->s + n;
     /* what is left of this one is known where a host that is begins the next */
     if (next.s != NULL && (n == 0 || !isalnum((unsigned char)m->end[-1]) ||
-                           memcmp(m->end, known->s, known->len) != 0))
+                           known->len == 0 || next.thread.len < known->len ||
+                           memcmp(next.thread.s, known->s, known->len) != 0))
         m->s = m->end;
     return begin;
 }

@@ -19,7 +19,7 @@ static size_t text_measure_gap(const char *begin, const char *s,
 {
     size_t n = 1;
 
-    if (memchr(" \t,\"", *s, 4) != NULL)
+    if (memchr(" \t,\"|", *s, 5) != NULL)
         return 1;
     if (prefix != NULL && prefix->len > 0 && prefix->len <= (size_t)(end - s) &&
         memcmp(s, prefix->s, prefix->len) == 0)
@@ -31,6 +31,14 @@ static size_t text_measure_gap(const char *begin, const char *s,
     if (n == 1 || s + n == end || s[n] != ']')
         return 0;
     return n + 1 + (s + n + 1 < end && s[n + 1] == ':');
+}
+
+/* Whether the word is a unit, which pages have behind the names of columns. */
+static bool text_is_unit(const struct stp_field *word)
+{
+    static const char *const units[] = {"(B)", "(elements)", "(us)", "(GB/s)"};
+
+    return stp_find_word(units, 4, word->s, word->len) >= 0;
 }
 
 size_t stp_nccl_split(const char *line, size_t len,
@@ -45,8 +53,8 @@ size_t stp_nccl_split(const char *line, size_t len,
              end < len && (gap = text_measure_gap(line + i, line + end,
                                                   line_end, prefix)) == 0;)
             end++;
-        if (end > i)
-            words[n++] = (struct stp_field){line + i, end - i, (unsigned)i + 1};
+        words[n] = (struct stp_field){line + i, end - i, (unsigned)i + 1};
+        n += end > i && !text_is_unit(&words[n]);
     }
     return n;
 }

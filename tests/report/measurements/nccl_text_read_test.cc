@@ -487,6 +487,10 @@ TEST_F(Read, CountsAndColumnsTellTheTest)
          ncclFuncAllReduce, 2},
         {"8388608 2097152 float sum -1 110 76.26 76.26 0 110 76.26 76.26 N/A",
          -1, 0}, // send and receive
+        {"| size (B) | count | type | redop | root | algbw (GB/s) | busbw | "
+         "time (us) | #wrong |\n|:--|--|--|--|--|--|--|--|--|\n"
+         "| 9437184 | 2359296 | float | sum | -1 | 85.79 | 128.69 | 110 | 0 |",
+         ncclFuncAllReduce, 4}, // a page
     };
 
     for (const auto &c : cases) {
