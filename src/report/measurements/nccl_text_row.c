@@ -178,6 +178,8 @@ size_t stp_nccl_columns_take(const struct stp_nccl_columns *columns,
                              struct stp_nccl_row *row, size_t *n_read,
                              const struct stp_field *words, size_t n)
 {
+    static const char no_place[] = "                                  ";
+    enum { NO_PLACE = sizeof(no_place) - 1 }; /* blanks where none is timed */
     size_t w = 0;
     double number;
 
@@ -189,6 +191,13 @@ size_t stp_nccl_columns_take(const struct stp_nccl_columns *columns,
                          : (void *)row;
         struct stp_field word = words[w];
 
+        if (w > 0 && *n_read < columns->half && columns->half < columns->n &&
+            is_of_place && c->offset == offsetof(struct stp_nccl_place, us) &&
+            word.s - words[w - 1].s > NO_PLACE &&
+            memcmp(word.s - NO_PLACE, no_place, NO_PLACE) == 0) {
+            *n_read = columns->half - 1;
+            continue;
+        }
         /* Until 2.18 the redop of collectives that reduce nothing is blank: the
          * root, or the time, stands where the operation would. */
         if (strcmp(c->name, "redop") == 0 &&

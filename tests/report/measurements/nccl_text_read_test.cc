@@ -775,6 +775,10 @@ TEST_F(Read, JsonOfNcclTestsSaysTheSame)
               "none,1,1,0,measured,0\n",
               Rows(kJson, -1));
     EXPECT_STREQ("nccl", data_.backend);
+    ASSERT_EQ(STP_OK, Parse(HEAD "1024 256 float sum -1" +
+                            std::string(37, ' ') + "9.5 0.11 0.11 0\n"));
+    EXPECT_EQ(1u, data_.n_rows);
+    EXPECT_TRUE(data_.rows[0].in_place);
 }
 
 TEST_F(Read, JsonThatFailedWithoutSayingWhereIsWrongInEachRow)
