@@ -91,8 +91,9 @@ void stp_print_headroom(const struct stp_learning *learning, FILE *fp)
         is_any = true;
         fprintf(fp,
                 "Collectives of %" PRIu64
-                " ranks take %.3g of the %.3g ms of a step: "
-                "no choice of NCCL's shortens the job by more than %.1f "
+                " ranks take %.3g of the %.3g ms of a step "
+                "(what the job repeats): "
+                "no choice of NCCL's shortens it by more than %.1f "
                 "percent.\n",
                 set->n_ranks, share * set->step_us / 1e3, set->step_us / 1e3,
                 bounds_percent(share));
@@ -161,7 +162,7 @@ static void bounds_print(const struct stp_learning *learning, FILE *fp)
                 100 * small, n_small == 1 ? "" : " each", 100 * share);
     if (n_tried > 0)
         fprintf(fp,
-                "%s arm of the %zu that were tried makes the job shorter by "
+                "%s arm of the %zu that were tried makes a step shorter by "
                 "more than %.1f percent (95 percent).\n",
                 also[0] != '\0' ? also : "No", n_tried, bounds_percent(most));
     if (!isfinite(together) || n_left == 0)

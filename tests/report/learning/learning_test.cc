@@ -159,15 +159,15 @@ TEST(Learning, BoundsWhatCanBeWon)
 
     EXPECT_THAT(left,
                 HasSubstr("Collectives of 4 ranks take 7.2 of the 36 ms of a "
-                          "step: no choice of "
-                          "NCCL's shortens the job by more than 20.0 percent.\n"
+                          "step (what the job repeats): no choice of NCCL's "
+                          "shortens it by more than 20.0 percent.\n"
                           "NCCL's events do not tell"));
     EXPECT_THAT(left, Not(ContainsRegex("host|broadcast")));
     EXPECT_THAT(
         left,
         HasSubstr("2 more kinds of message take less than 0.1 percent of the "
                   "time each, 0.075 percent together.\n"
-                  "No arm of the 3 that were tried makes the job shorter by "
+                  "No arm of the 3 that were tried makes a step shorter by "
                   "more than 2.0 percent (95 percent).\n"
                   "All kinds of message together can shorten it by 2.1 percent "
                   "at most; 1 percent at most would take about 4 minutes "
