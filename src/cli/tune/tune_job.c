@@ -232,8 +232,11 @@ static bool job_goes_on(void *user)
     if (!(run->job->until > 0))
         return true;
     if (job_load(run, run->journal_from, &now, NULL) != STP_OK)
-        return true;               /* a line is being written */
-    run->is_settled = now.n > 0 && /* or it has not communicated yet */
+        return true; /* a line is being written */
+    for (size_t i = 0; i < now.n && run->job->same_bits; i++)
+        if (stp_coll_reduces(now.keys[i].coll))
+            now.keys[i].with.algo = 0; /* no other arm will be tried */
+    run->is_settled = now.n > 0 &&     /* or it has not communicated yet */
                       stp_bounds_of_all(&now) <= run->job->until &&
                       stp_bounds_are_confirmed(&now);
     stp_learning_free(&now);

@@ -139,8 +139,8 @@ void stp_json_learning(struct cJSON *root, const struct stp_learning *learning,
  * intervals once they were.  NaN: not known. */
 double stp_bounds_of_all(const struct stp_learning *learning);
 
-/* Whether all that has won on a communicator was compared together, unless a
- * schedule has no trial of that. */
+/* Whether all that has won on a communicator was compared together, or cannot
+ * be: a schedule has no trial of that, and other calls may come between. */
 bool stp_bounds_are_confirmed(const struct stp_learning *learning);
 
 /* Prints sentences: what collectives take, and whether the host bounds the

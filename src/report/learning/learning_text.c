@@ -68,7 +68,7 @@ bool stp_bounds_are_confirmed(const struct stp_learning *learning)
 
     for (size_t i = 0; i < learning->n_sets; i++)
         if (learning->sets[i].n_arms > 0 && !learning->sets[i].has_plan &&
-            learning->sets[i].blocks.n < n_blocks)
+            learning->sets[i].blocks.n + learning->sets[i].n_broken < n_blocks)
             return false;
     return true;
 }

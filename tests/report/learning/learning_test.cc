@@ -288,6 +288,12 @@ TEST(Learning, SaysWhatAllArmsTogetherGain)
          "learned on communicator 0000000000000002 steps are 1.300x"},
     };
 
+    std::string blocks = in_force;
+    for (int i = 0; i <= 8; i++) {
+        const Learning l(blocks);
+        EXPECT_EQ(i == 8, stp_bounds_are_confirmed(&l.sum));
+        blocks += Set(i % 2 * 1.1); // 0: other calls came between
+    }
     for (const VerdictCase &c : cases) {
         const std::string table = Table(Learning(c.text));
 
