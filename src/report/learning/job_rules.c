@@ -173,17 +173,20 @@ void stp_job_totals_write(const struct stp_job_rules *rules, const char *prefix,
 {
     for (size_t i = 0; i < rules->n_totals; i++) {
         const struct stp_job_total *t = &rules->totals[i];
-        char of[64] = "";
+        char of[64] = "", mean[64] = "";
 
         if (rules->n_totals > 1)
             snprintf(of, sizeof(of), " of %" PRIu64 " ranks", t->n_ranks);
+        if (t->n_comms > 1) /* whose steps may differ */
+            snprintf(mean, sizeof(mean), ", on average of %zu communicators,",
+                     t->n_comms);
         if (t->gain.gain > 0)
             fprintf(
                 fp,
-                "%sThe step%s is %.3fx as fast as without Steptune (%.3f to "
+                "%sThe step%s is%s %.3fx as fast as without Steptune (%.3f to "
                 "%.3f): %zu block%s of windows of %.2g s measured in the "
                 "job%s.\n",
-                prefix, of, t->gain.gain, t->gain.low, t->gain.high,
+                prefix, of, mean, t->gain.gain, t->gain.low, t->gain.high,
                 t->n_blocks, t->n_blocks == 1 ? "" : "s", t->window_us / 1e6,
                 t->is_left_out
                     ? ", and what won in windows of equal work is left out"

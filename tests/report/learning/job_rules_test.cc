@@ -156,6 +156,7 @@ TEST(JobRules, PoolBlocksOfCommunicators)
     EXPECT_EQ(4u, r.rules.totals[0].n_blocks);
     EXPECT_NEAR(gain.gain, r.rules.totals[0].gain.gain, 1e-6);
     EXPECT_NEAR(gain.low, r.rules.totals[0].gain.low, 1e-6);
+    EXPECT_THAT(r.Sentences(), HasSubstr(", on average of 2 communicators, "));
     EXPECT_NEAR(gain.high, r.rules.totals[0].gain.high, 1e-6);
 }
 
