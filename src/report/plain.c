@@ -103,6 +103,9 @@ static char *plain_put_line(const char *s, const char *end, char *out)
     if (ray != NULL &&
         memmem(ray, (size_t)(end - ray), across, sizeof(across) - 1) != NULL)
         end = ray;
+    if (!is_json && s < end && end[-1] == '"' &&
+        memmem(s, (size_t)(end - s), ",\"", 2) != NULL)
+        end--; /* of CSV */
     while (s < end) {
         const size_t colour = *s == '\\' || *s == '\x1b'
                                   ? plain_measure_colour(s, end, is_json)

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string>
 
-constexpr int kDresses = 6;
+constexpr int kDresses = 7;
 
 inline std::string Dressed(const std::string &text, int how)
 {
@@ -22,7 +22,8 @@ inline std::string Dressed(const std::string &text, int how)
         "{\"log\":\"$&\\n\",\"stream\":\"stdout\"}",
         "  \"$&\",",
         "$& \t",
-        "$& [repeated 3x across cluster] (Ray"};
+        "$& [repeated 3x across cluster] (Ray",
+        "17547,\"$&\""};
     const int signs = how < 3 ? how : how == 3 ? 2 : -1;
     std::string dressed, line;
     std::stringstream in(text);
