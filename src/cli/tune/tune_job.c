@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -512,6 +513,7 @@ int stp_tune_job(const struct stp_tune_job *job)
 {
     struct job_run run = {
         .job = job, .is_ended = job->limit_s > 0 || job->until > 0, .echo = -1};
+    struct stp_tune_job again = *job;
     struct job_result result = {0};
     struct stp_lock lock;
     struct stp_error err;
@@ -555,6 +557,9 @@ int stp_tune_job(const struct stp_tune_job *job)
     stp_learning_free(&result.last);
     stp_remove_temporary(run.folder);
     stp_lock_release(&lock);
-    return job->runs > 0 && has_run ? stp_tune_runs(job, has_learned)
-                                    : exit_status;
+    if (job->runs == 0 || !has_run)
+        return exit_status;
+    if (run.is_settled && job->limit_s == 0) /* it may never end by itself */
+        again.limit_s = (unsigned)ceil(run.end.wall_s);
+    return stp_tune_runs(&again, has_learned);
 }
