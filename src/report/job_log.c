@@ -268,16 +268,33 @@ size_t stp_log_find(const char *line, size_t len, struct stp_field *known,
     size_t n;
 
     m->end = line + len;
+    m->is_torn = false;
     if (m->s == NULL)
         return begin;
     n = log_find_one(m->s, (size_t)(m->end - m->s), known, &next);
     m->end = m->s + n;
-    /* what is left of this one is known where a host that is begins the next */
-    if (next.s != NULL && (n == 0 || !isalnum((unsigned char)m->end[-1]) ||
+    /* where it ends is known where a host that is begins the next */
+    m->is_torn =
+        next.s != NULL && (n == 0 || !isalnum((unsigned char)m->end[-1]) ||
                            known->len == 0 || next.thread.len < known->len ||
-                           memcmp(next.thread.s, known->s, known->len) != 0))
-        m->s = m->end;
+                           memcmp(next.thread.s, known->s, known->len) != 0);
     return begin;
+}
+
+/* Whether the row fits, with values that are whole. */
+static bool log_fits_row(const struct stp_log_message *m, const char *s,
+                         const char *end, struct stp_log_fact *fact)
+{
+    if (!m->is_torn)
+        return log_fits(fact->row->line, s, end, fact->value);
+    for (int i = 0; i < STP_LOG_VALUES; i++)
+        fact->value[i] = (struct stp_field){s, 0, 1};
+    if (!log_fits(fact->row->line, s, end, fact->value))
+        return false;
+    for (int i = 0; i < STP_LOG_VALUES; i++)
+        if (fact->value[i].s + fact->value[i].len == end)
+            return false;
+    return true;
 }
 
 bool stp_log_read(const struct stp_log_message *m, bool is_log, const char *end,
@@ -293,7 +310,7 @@ bool stp_log_read(const struct stp_log_message *m, bool is_log, const char *end,
     while (fact->row->line != NULL &&
            ((strcmp(fact->row->subsystem, "TEXT") == 0) == is_log ||
             (strcmp(fact->row->subsystem, "WARN") == 0 && !m->is_warning) ||
-            !log_fits(fact->row->line, s, end, fact->value)))
+            !log_fits_row(m, s, end, fact)))
         fact->row++;
     return fact->row->line != NULL;
 }

@@ -107,6 +107,7 @@ struct stp_log_message {
     struct stp_field thread; /* where NCCL's begins; "" if it is cut off */
     const char *s;           /* behind "NCCL INFO " */
     const char *end;         /* of it: of the line, or where another begins */
+    bool is_torn;            /* another begins in it, nobody knows where */
     bool is_warning;
 };
 
