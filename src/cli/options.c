@@ -156,7 +156,7 @@ const char *stp_option_share(const struct stp_option *option, const char *text,
 
     if (stp_parse_double(text, is_percent ? len - 1 : len, &share)) {
         share = is_percent ? share / 100 : share;
-        if (share >= 0 && share <= 1) {
+        if (share >= 0 && (is_percent ? share <= 1 : share < 1)) {
             *(double *)at = share;
             return NULL;
         }
