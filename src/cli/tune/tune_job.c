@@ -170,7 +170,8 @@ static int job_begin_journal(struct job_run *run)
 static void job_echo(struct job_run *run, bool is_over)
 {
     enum { PIECES = 256, WAIT_MS = 10 };
-    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    struct pollfd out = {.fd = run->job->json ? STDERR_FILENO : STDOUT_FILENO,
+                         .events = POLLOUT};
     char text[PIPE_BUF];
     ssize_t n;
 
