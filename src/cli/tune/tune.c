@@ -73,6 +73,9 @@ static void tune_check(void *options, struct argp_state *state)
 {
     const struct tune_options *o = options;
 
+    if (o->command.n == 0 && strcmp(state->argv[state->argc - 1], "--") == 0)
+        stp_usage_error(state, "no command behind --, expected one such as "
+                               "`torchrun train.py`");
     if (o->command.n > 0 && strcmp(o->command.v[-1], "--") != 0)
         stp_usage_error(state,
                         "'%s', expected options only, or -- and a command",
