@@ -78,11 +78,6 @@ struct stp_machine_list {
  * installed, each in the order of names. */
 struct stp_machine_list stp_list_machines(void);
 
-/* Whether the folder at this absolute path was installed with this program;
- * STP_ERR_IO if its own place cannot be told. */
-enum stp_status stp_is_bundled_machine(const char *path, bool *is_ret,
-                                       struct stp_error *err);
-
 /* The folder where the names of --on are looked for, to be printed. */
 const char *stp_machines_folder(char path[STP_CLI_PATH]);
 

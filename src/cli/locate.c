@@ -143,23 +143,6 @@ struct stp_machine_list stp_list_machines(void)
     return list;
 }
 
-enum stp_status stp_is_bundled_machine(const char *path, bool *is_ret,
-                                       struct stp_error *err)
-{
-    char bundled[STP_CLI_PATH] = "";
-    size_t len;
-
-    errno = 0;
-    if (!locate_bundled(bundled) && errno != 0 && errno != ENOENT)
-        return stp_fail(err, STP_ERR_IO,
-                        "cannot tell where this program's machines are: %s",
-                        strerror(errno));
-    len = strlen(bundled);
-    *is_ret = len > 0 && strncmp(path, bundled, len) == 0 && path[len] == '/' &&
-              strchr(path + len + 1, '/') == NULL;
-    return STP_OK;
-}
-
 enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
                                  struct stp_error *err)
 {

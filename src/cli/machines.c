@@ -60,8 +60,7 @@ static struct machines_record machines_look_up(const struct mock_machine *m,
 /* Writes the columns that hold for the whole machine, which text has in the
  * first of its rows. */
 static void machines_put_machine(const struct mock_machine_info *info,
-                                 const char *found, bool is_first,
-                                 struct stp_table *t)
+                                 bool is_first, struct stp_table *t)
 {
     char gpus[STP_GPUS_TEXT];
 
@@ -74,7 +73,6 @@ static void machines_put_machine(const struct mock_machine_info *info,
     else
         stp_table_text(t, "?<nodes", " ");
     stp_table_text(t, "?<NCCL", "%s", is_first ? info->nccl : "");
-    stp_table_text(t, "?<found", "%s", is_first ? found : "");
     stp_table_text(t, "<GPUs", "%s", is_first ? gpus : "");
 }
 
@@ -105,8 +103,8 @@ static void machines_put_record(const char *coll,
 
 /* Writes a row for each recorded collective, or one without a collective if
  * there is none; just one row of a machine that is not named. */
-static void machines_put_rows(const struct mock_machine *m, const char *found,
-                              bool is_named, struct stp_table *t)
+static void machines_put_rows(const struct mock_machine *m, bool is_named,
+                              struct stp_table *t)
 {
     const struct mock_machine_info *info = mock_machine_get_info(m);
     unsigned n_colls = 0;
@@ -118,14 +116,14 @@ static void machines_put_rows(const struct mock_machine *m, const char *found,
             continue;
         n_colls++;
         if (is_named) {
-            machines_put_machine(info, found, n_colls == 1, t);
+            machines_put_machine(info, n_colls == 1, t);
             machines_put_record(stp_coll_name(c), &r,
                                 mock_machine_rounds(m, r.n_sizes == 0), t);
         }
     }
     if (is_named && n_colls > 0)
         return;
-    machines_put_machine(info, found, true, t);
+    machines_put_machine(info, true, t);
     if (is_named)
         machines_put_record("all modelled", &(struct machines_record){0}, 0, t);
     else if (n_colls > 0)
@@ -136,60 +134,48 @@ static void machines_put_rows(const struct mock_machine *m, const char *found,
 
 /* ---- all of them ---- */
 
-/* Prints the machines; a folder that cannot be read fails the command, but the
- * others are listed. */
-static enum stp_status machines_print(const struct stp_machine_list *list,
-                                      bool is_named, bool *all_read_ret,
-                                      struct stp_error *err)
+/* Prints the machines, and returns whether all could be read; the others are
+ * listed. */
+static bool machines_print(const struct stp_machine_list *list, bool is_named)
 {
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
-    enum stp_status status;
-    bool is_bundled;
+    bool all_read = true;
 
-    *all_read_ret = true;
     for (size_t i = 0; i < list->n; i++) {
-        const char *path = list->paths[i];
         struct mock_machine *m;
 
-        status = stp_is_bundled_machine(path, &is_bundled, err);
-        if (status != STP_OK) {
-            stp_table_free(&t);
-            return status;
-        }
-        if (mock_machine_load(path, &m) != ncclSuccess) {
+        if (mock_machine_load(list->paths[i], &m) != ncclSuccess) {
             stp_complain("%s", mock_last_error());
-            *all_read_ret = false;
+            all_read = false;
             continue;
         }
-        machines_put_rows(m, is_bundled ? "bundled" : path, is_named, &t);
+        machines_put_rows(m, is_named, &t);
         mock_machine_free(m);
     }
     stp_table_end(&t, stdout);
-    return STP_OK;
+    return all_read;
 }
 
 int stp_cmd_machines(int argc, char **argv)
 {
     struct machines_options o = {0};
     struct stp_machine_list list = {0};
-    bool all_right = false;
     struct stp_error err;
-    enum stp_status status = STP_OK;
+    int exit_status = STP_EXIT_OK;
 
     stp_options_read(&machines_line, argc, argv, &o);
     if (o.names.n == 0)
         list = stp_list_machines();
     else
         STP_TAKE(list.paths, (size_t)o.names.n);
-    for (int i = 0; i < o.names.n && status == STP_OK; i++)
+    for (int i = 0; i < o.names.n && exit_status == STP_EXIT_OK; i++)
         if (stp_find_machine(o.names.v[i], list.paths[list.n++], &err) !=
-            STP_OK)
-            status = STP_ERR_NOTHING;
-    STP_THEN(status, machines_print(&list, o.names.n > 0, &all_right, &err));
+            STP_OK) {
+            stp_complain_error(NULL, &err);
+            exit_status = STP_EXIT_NOTHING;
+        }
+    if (exit_status == STP_EXIT_OK && !machines_print(&list, o.names.n > 0))
+        exit_status = STP_EXIT_FAILED;
     free(list.paths);
-    if (status != STP_OK)
-        stp_complain_error(NULL, &err);
-    return status == STP_ERR_NOTHING ? STP_EXIT_NOTHING
-           : all_right               ? STP_EXIT_OK
-                                     : STP_EXIT_FAILED;
+    return exit_status;
 }

@@ -16,8 +16,6 @@
 extern const char stp_lines_gp[];
 extern const char stp_bars_gp[];
 
-enum { MAX_BANDS = 2 /* more shades than that are mud */ };
-
 /* Columns of the data, counted as gnuplot does. */
 enum { BUSBW = 3, MEDIAN_US, MEAN_MS };
 
@@ -28,7 +26,6 @@ static const struct {
     const char *label;   /* of their axis */
     bool study;
     bool always_log;
-    bool bands; /* from the median to p99, of AUTO */
     bool bars;
 } kinds[STP_N_PLOT_KINDS] = {
     [STP_PLOT_BUSBW] = {.name = "%s_busbw_vs_size",
@@ -39,8 +36,7 @@ static const struct {
                           .heading = "latency",
                           .column = MEDIAN_US,
                           .label = "Time (us)",
-                          .always_log = true,
-                          .bands = true},
+                          .always_log = true},
     [STP_PLOT_STUDY_TIME] = {.name = "%s_time_vs_datasize",
                              .heading = "time",
                              .column = MEAN_MS,
@@ -129,33 +125,6 @@ static void plot_set_words(const struct stp_labelled_set *set,
 
 /* ---- lines ---- */
 
-/* Sets which curves are shaded, and the label that says so. */
-static void plot_set_bands(const struct stp_labelled_set *set,
-                           enum stp_plot_kind kind, struct stp_chart *chart)
-{
-    size_t n = 0;
-    char label[80];
-
-    stp_chart_arrays(chart, set->n, "bands");
-    stp_chart_set(chart, "bands[1] = 1");
-    for (size_t i = 0; i < set->n && kinds[kind].bands; i++) {
-        const struct stp_curve *c = set->all[i].curve;
-        bool has_band = false;
-
-        for (size_t k = 0; k < c->n_points; k++)
-            has_band |= c->points[k].us.p95 > c->points[k].us.median;
-        if (has_band && c->like.arm.kind == STP_ARM_AUTO)
-            stp_chart_set(chart, "bands[%zu] = %zu", ++n, i + 1);
-    }
-    stp_chart_set(chart, "n_bands = %zu", n <= MAX_BANDS ? n : 0);
-    snprintf(label, sizeof(label), "%s%s",
-             n > 0 ? "Median time (us)" : kinds[kind].label,
-             n > 0 && n <= MAX_BANDS
-                 ? "; shaded to p95 and p99 of auto, of all rounds"
-                 : "");
-    stp_chart_text(chart, "ylabel", label);
-}
-
 static bool plot_same(const struct stp_labelled *a,
                       const struct stp_labelled *b, bool series)
 {
@@ -218,7 +187,7 @@ static void plot_write_lines(const struct stp_curves *curves,
     plot_set_words(set, plot, "", chart);
     stp_chart_set(chart, "y_column = %d\nalways_log = %d",
                   kinds[plot->kind].column, kinds[plot->kind].always_log);
-    plot_set_bands(set, plot->kind, chart);
+    stp_chart_text(chart, "ylabel", kinds[plot->kind].label);
     stp_chart_set(chart, "n = %zu", set->n);
     stp_chart_arrays(chart, set->n, "titles hues widths dashes shapes");
     for (size_t i = 0; i < set->n; i++) {
@@ -242,13 +211,11 @@ static void plot_write_lines(const struct stp_curves *curves,
             const struct stp_curve_point *p = &c->points[k];
 
             stp_chart_field(chart, set->all[i].label);
-            fprintf(chart->data,
-                    "%" PRIu64 "\t%.6g\t%.6g\t%.6g\t%.6g\t%.6g\t%s\n",
+            fprintf(chart->data, "%" PRIu64 "\t%.6g\t%.6g\t%.6g\t%s\n",
                     p->n_bytes,
                     stp_busbw(c->like.coll, c->like.n_ranks, p->n_bytes,
                               p->us.mean),
-                    p->us.median, p->us.mean / 1e3, p->us.p95, p->us.p99,
-                    stp_source_name(p->source));
+                    p->us.median, p->us.mean / 1e3, stp_source_name(p->source));
         }
     }
 }
@@ -318,11 +285,11 @@ void stp_plot_make(const struct stp_curves *curves, const struct stp_plot *plot,
             ? stp_pick_study(curves, ncclFuncAllReduce)
             : stp_pick_curves(curves, plot->coll, plot->n_curves);
 
-    stp_chart_begin(templates, 1,
-                    bars ? "backend\tprocesses\tbytes\tms\tsource"
-                         : "curve\tbytes\tbusbw_gbps\tmedian_us\tmean_ms\t"
-                           "p95_us\tp99_us\tsource",
-                    chart_ret);
+    stp_chart_begin(
+        templates, 1,
+        bars ? "backend\tprocesses\tbytes\tms\tsource"
+             : "curve\tbytes\tbusbw_gbps\tmedian_us\tmean_ms\tsource",
+        chart_ret);
     if (bars)
         plot_write_bars(&set, plot, chart_ret);
     else

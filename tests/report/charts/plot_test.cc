@@ -106,36 +106,21 @@ TEST(Script, OfBandwidthIsExact)
 
     EXPECT_THAT(s, StartsWith("format = 'png'\n$data << EOD\n"
                               "#curve\tbytes\tbusbw_gbps\tmedian_us\tmean_ms\t"
-                              "p95_us\tp99_us\tsource\n"));
+                              "source\n"));
     EXPECT_GOLDEN("allreduce_busbw_vs_size", Essence(s));
     EXPECT_THAT(s, HasSubstr("\n# lines.gp - "));
 }
 
-TEST(Script, OfLatencyShadesAutoToItsPercentiles)
+TEST(Script, OfLatencyIsLogarithmicInMedians)
 {
     Curves c({Small()});
 
     std::string s = Script(c.all, {STP_PLOT_LATENCY, ncclFuncAllReduce, 8});
 
-    EXPECT_EQ(
-        "'Median time (us); shaded to p95 and p99 of auto, of all rounds'",
-        Setting(s, "ylabel"));
+    EXPECT_EQ("'Time (us)'", Setting(s, "ylabel"));
     EXPECT_EQ("1", Setting(s, "always_log"));
     EXPECT_EQ("4", Setting(s, "y_column"));
-    EXPECT_EQ("1", Setting(s, "n_bands"));
-    EXPECT_THAT(Array(s, "bands"), ElementsAre("1")) << "of AUTO alone";
     EXPECT_THAT(Legend(s), ElementsAre("auto", "ring/ll"));
-}
-
-TEST(Script, WithoutPercentilesShadesNothing)
-{
-    Curves c({"collective,bytes,round,algorithm,protocol,nNodes,nRanks,"
-              "median_us\nallreduce,8,0,auto,auto,1,2,5\n"});
-
-    std::string s = Script(c.all, {STP_PLOT_LATENCY, ncclFuncAllReduce, 8});
-
-    EXPECT_EQ("'Time (us)'", Setting(s, "ylabel"));
-    EXPECT_EQ("0", Setting(s, "n_bands"));
 }
 
 TEST(Script, NothingInATitleEndsItsQuotes)

@@ -1,9 +1,8 @@
 # lines.gp - curves over the size
 #
-# data: a block per curve; columns curve, bytes, bus bandwidth, median, mean,
-# p95 and p99, of which y_column is drawn.
-# Settings: always_log; of each curve: titles, hues, widths, dashes, shapes; bands: the
-# n_bands curves that are shaded up to their percentiles.
+# data: a block per curve; columns curve, bytes, bus bandwidth, median and mean,
+# of which y_column is drawn.
+# Settings: always_log; of each curve: titles, hues, widths, dashes, shapes.
 
 set dashtype 2 (8,3)
 set dashtype 3 (2,3)
@@ -35,13 +34,7 @@ if (y_high > 0 && (always_log || low_peak * 20 < y_high)) {
     set yrange [0 : y_high > 0 ? y_high * 1.06 : 1]
 }
 
-plot for [b = 1:n_bands] data index bands[b] - 1 using 2:4:6 \
-         with filledcurves linecolor rgb colour(hues[bands[b]]) \
-         fillstyle transparent solid 0.25 noborder notitle, \
-     for [b = 1:n_bands] data index bands[b] - 1 using 2:6:7 \
-         with filledcurves linecolor rgb colour(hues[bands[b]]) \
-         fillstyle transparent solid 0.12 noborder notitle, \
-     for [i = 1:n] data index i - 1 using 2:y_column with linespoints \
+plot for [i = 1:n] data index i - 1 using 2:y_column with linespoints \
          linecolor rgb colour(hues[i]) linewidth widths[i] \
          dashtype 1 + dashes[i] % 5 pointtype points[1 + shapes[i] % 8] \
          pointsize 0.9 title titles[i]
