@@ -195,20 +195,6 @@ enum stp_status stp_csv_read(const struct stp_csv_format *format, void *user,
     return status;
 }
 
-enum stp_status stp_csv_load(const struct stp_csv_format *format, void *user,
-                             const char *path, size_t max,
-                             struct stp_error *err)
-{
-    char *text;
-    size_t len;
-    enum stp_status status;
-
-    STP_TRY(stp_read_file(path, max, &text, &len, err));
-    status = stp_csv_read(format, user, text, len, err);
-    free(text);
-    return status;
-}
-
 bool stp_csv_has_column(const char *text, size_t len, const char *name,
                         unsigned *line_ret)
 {

@@ -75,12 +75,6 @@ enum stp_status stp_csv_read(const struct stp_csv_format *format, void *user,
                              const char *text, size_t len,
                              struct stp_error *err);
 
-/* The same for the file 'path' of at most 'max' bytes; also STP_ERR_IO and
- * STP_ERR_LIMIT. */
-enum stp_status stp_csv_load(const struct stp_csv_format *format, void *user,
-                             const char *path, size_t max,
-                             struct stp_error *err);
-
 /* The column of that name, or NULL. */
 const struct stp_csv_column *stp_csv_find(const struct stp_csv_column *columns,
                                           size_t n_columns,

@@ -47,10 +47,9 @@ stp_iteration_files_write(const struct stp_iteration_report *report,
                           const char *folder, struct stp_error *err);
 
 /* Draws for each setting iteration_times_histogram, the iterations of each arm,
- * and iteration_times_ecdf, their empirical distribution functions; and for
- * each mode and ratio with several sizes gain_vs_size, each arm's gain with its
- * interval and its gain alone. With several settings the names have "_SETTING"
- * behind them, without the size for gains.
+ * and for each mode and ratio with several sizes gain_vs_size, each arm's gain
+ * with its interval and its gain alone. With several settings the names have
+ * "_SETTING" behind them, without the size for gains.
  *
  * The folder gets all of them, drawn with 'gnuplot' (NULL: as it is found); see
  * stp_chart_save(). */

@@ -21,8 +21,7 @@ extern const char stp_gains_gp[];
 enum {
     MIN_BINS = 20,
     MAX_BINS = 150,
-    MAX_STEPS = 1000, /* of one distribution function: a pixel each */
-    LONG_US = 1000,   /* from where on times are told in milliseconds */
+    LONG_US = 1000, /* from where on times are told in milliseconds */
 };
 
 /* Begins the chart of 'n' settings that differ in their size alone, which the
@@ -254,24 +253,6 @@ static void iteration_write_bins(const struct iteration_spread *s, size_t i,
     iteration_write_time(t, s->low + width * b, 0, chart);
 }
 
-/* The distribution function of an arm. */
-static void iteration_write_steps(const struct iteration_spread *s, size_t i,
-                                  struct stp_chart *chart)
-{
-    const struct iteration_times *t = &s->of[i];
-    size_t n = iteration_count_shown(s, t);
-    size_t step = n / MAX_STEPS + 1;
-
-    iteration_write_time(t, t->time[0], 0, chart);
-    for (size_t at = 0; at < n;) {
-        at = at + step < n ? at + step : n;
-        iteration_write_time(t, t->time[at - 1], (double)at / (double)t->n,
-                             chart);
-    }
-    if (n < t->n)
-        iteration_write_time(t, s->high, (double)n / (double)t->n, chart);
-}
-
 /* Sets the axis of times, and how the arms are called: with their medians. */
 static void iteration_set_times(const struct iteration_spread *s,
                                 struct stp_chart *chart)
@@ -295,13 +276,13 @@ static void iteration_set_times(const struct iteration_spread *s,
     }
 }
 
-/* Makes the histogram of a setting, or its distribution functions. */
-static void iteration_make_times(const struct stp_iteration_report *report,
-                                 const struct stp_iteration_setting *setting,
-                                 bool histogram, struct stp_chart *chart_ret)
+static void
+iteration_make_histogram(const struct stp_iteration_report *report,
+                         const struct stp_iteration_setting *setting,
+                         struct stp_chart *chart_ret)
 {
     struct iteration_spread s;
-    char label[80] = "Share of iterations that took no longer";
+    char label[80];
     double width = INFINITY;
     unsigned n_bins = MAX_BINS; /* if no arm spreads */
 
@@ -318,24 +299,17 @@ static void iteration_make_times(const struct stp_iteration_report *report,
     if (!isinf(width))
         n_bins =
             (unsigned)fmin(MAX_BINS, fmax(MIN_BINS, (s.high - s.low) / width));
-    iteration_begin_chart(report, setting, 1,
-                          histogram ? "Iteration times"
-                                    : "Iteration times (ECDF)",
+    iteration_begin_chart(report, setting, 1, "Iteration times",
                           STP_SIZE_TEXT(setting->like.n_bytes), stp_times_gp,
                           "arm\ttime\tshare", chart_ret);
-    if (histogram)
-        snprintf(label, sizeof(label),
-                 "Share of iterations (%%), in bins of %.3g %s",
-                 (s.high - s.low) / n_bins, s.unit);
+    snprintf(label, sizeof(label),
+             "Share of iterations (%%), in bins of %.3g %s",
+             (s.high - s.low) / n_bins, s.unit);
     iteration_set_times(&s, chart_ret);
     stp_chart_text(chart_ret, "ylabel", label);
-    stp_chart_set(chart_ret, "filled = %d", histogram);
     for (size_t i = 0; i < s.n; i++) {
         stp_chart_block(chart_ret);
-        if (histogram)
-            iteration_write_bins(&s, i, n_bins, chart_ret);
-        else
-            iteration_write_steps(&s, i, chart_ret);
+        iteration_write_bins(&s, i, n_bins, chart_ret);
         free(s.of[i].time);
     }
 }
@@ -440,14 +414,9 @@ stp_iteration_plots_save(const struct stp_iteration_report *report,
         n_groups += first && g.n > 1 && iteration_pick_arms(&g, false).n > 0;
         if (stp_iteration_several(report))
             stp_iteration_setting_name(&all->settings[i], name);
-        for (int histogram = 1; histogram >= 0 && status == STP_OK;
-             histogram--) {
-            iteration_make_times(report, &all->settings[i], histogram, &chart);
-            status = iteration_draw(&d,
-                                    histogram ? "iteration_times_histogram"
-                                              : "iteration_times_ecdf",
-                                    name, &chart, err);
-        }
+        iteration_make_histogram(report, &all->settings[i], &chart);
+        status =
+            iteration_draw(&d, "iteration_times_histogram", name, &chart, err);
     }
     for (size_t i = 0; i < all->n_settings && status == STP_OK;) {
         const struct iteration_group g = iteration_group_at(all, i);

@@ -126,7 +126,7 @@ const char *const kOurs[] = {
     "summary.json",
     "regimes.md",
     "iteration_times_histogram.png",
-    "iteration_times_ecdf_fsdp_1K_ratio1_layers8.svg",
+    "iteration_times_histogram_fsdp_1K_ratio1_layers8.svg",
     "gain_vs_size.png",
     "gain_vs_size_overlap_ratio1_layers8.svg",
 };

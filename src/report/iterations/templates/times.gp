@@ -1,7 +1,6 @@
 # times.gp - how the iterations of each arm spread
 #
 # data: a block an arm; columns arm, time, share.
-# Settings: filled (below the first arm), y_top (0: as the data has it).
 
 set tmargin 3
 set label 2 title at screen 0.01,0.965 left \
@@ -10,9 +9,9 @@ set key title 'Arm, median'
 set xlabel xlabel
 set ylabel ylabel
 set xrange [x_low : x_high]
-if (filled) { set yrange [0 : *] } else { set yrange [0 : 1.02] }
+set yrange [0 : *]
 
-plot for [i = 1:filled] data index 0 using 2:3 with fillsteps \
+plot data index 0 using 2:3 with fillsteps \
          linecolor rgb colour(0) fillstyle transparent solid 0.12 noborder \
          notitle, \
      for [i = 1:n] data index i - 1 using 2:3 with steps \
