@@ -57,8 +57,6 @@ struct mock_machine_info {
                        search channels */
     int n_nvls_channels; /* 0 if NVLS is off */
     char nccl[16];       /* the version recorded, e.g. "2.28.9" */
-    const char *link;    /* the farthest between GPUs of a node that rings use,
-                            as NCCL names it: "NVL", "PIX", "SYS", ... */
     bool resized;        /* see mock_machine_resize() */
     bool assumes_tree;   /* graphs.xml has rings alone, and trees are assumed to
                             have their channels, links and bandwidth */

@@ -286,7 +286,6 @@ static ncclResult_t machine_load_graphs(const char *path,
                          "%s: no NVLS channels, but machine.csv says %d", path,
                          info->n_nvls_channels);
     info->assumes_tree = machine->graphs.assumes_tree;
-    info->link = mock_path_name(graph[MOCK_GRAPH_RING].type_intra);
     return ncclSuccess;
 }
 

@@ -91,11 +91,6 @@ static const char *const path_words[] = {
     [MOCK_PATH_PHB] = "PHB", [MOCK_PATH_SYS] = "SYS",
 };
 
-const char *mock_path_name(enum mock_path path)
-{
-    return path_words[path];
-}
-
 static enum mock_path graphs_path_type(struct parser *p, const char **pairs,
                                        const char *name)
 {

@@ -32,9 +32,6 @@ enum mock_path {
 #define MOCK_UNEVEN                                                            \
     "NCCL would tune by the mean of the nodes, which is not played"
 
-/* Its name in the file. */
-const char *mock_path_name(enum mock_path path);
-
 enum {
     MOCK_PATTERN_BALANCED_TREE = 1, /* what NCCL looks for first */
     MOCK_PATTERN_TREE = 3,          /* not balanced, not split */

@@ -49,16 +49,15 @@ static size_t compare_find_end(const struct sorted *s, size_t i, size_t end,
     return j;
 }
 
-/* The mean over the rows of [i, end) that are of round 'round', of collectives
- * 'alone' or of all that was timed; 0 if none. */
+/* The mean over the rows of [i, end) that are of round 'round'; 0 if none. */
 static double compare_average_round(const struct sorted *s, size_t i,
-                                    size_t end, unsigned round, bool alone)
+                                    size_t end, unsigned round)
 {
     double sum = 0;
     unsigned n = 0;
 
     for (; i < end; i++) {
-        const double us = alone ? s->rows[i]->alone_us : s->rows[i]->us.median;
+        const double us = s->rows[i]->us.median;
 
         if (s->rows[i]->round == round && us > 0) {
             sum += us;
@@ -81,7 +80,7 @@ static void compare_worsen(const struct sorted *s, size_t i, size_t end,
  * too, over those of AUTO.  *us_ret is their mean; 0 if there are none. */
 static struct stp_gain compare_get_gain(const struct sorted *s, size_t first,
                                         size_t auto_end, size_t i, size_t end,
-                                        bool alone, double *us_ret)
+                                        double *us_ret)
 {
     size_t n = 0;
 
@@ -90,9 +89,8 @@ static struct stp_gain compare_get_gain(const struct sorted *s, size_t first,
 
         if (j > i && round == s->rows[j - 1]->round)
             continue;
-        s->baseline[n] =
-            compare_average_round(s, first, auto_end, round, alone);
-        s->times[n] = compare_average_round(s, i, end, round, alone);
+        s->baseline[n] = compare_average_round(s, first, auto_end, round);
+        s->times[n] = compare_average_round(s, i, end, round);
         s->rounds[n] = round;
         n += s->baseline[n] > 0 && s->times[n] > 0;
     }
@@ -146,8 +144,8 @@ static void compare_point(const struct sorted *s, size_t first, size_t end,
 
     for (size_t j = first; j < auto_end; j++)
         if (j == first || s->rows[j]->round != s->rows[j - 1]->round)
-            s->times[n++] = compare_average_round(s, first, auto_end,
-                                                  s->rows[j]->round, false);
+            s->times[n++] =
+                compare_average_round(s, first, auto_end, s->rows[j]->round);
     *p = (struct stp_point){.coll = m->coll,
                             .n_nodes = m->n_nodes,
                             .n_ranks = m->n_ranks,
@@ -184,7 +182,7 @@ static void compare_point(const struct sorted *s, size_t first, size_t end,
         compare_worsen(s, first, auto_end, &c->source, &c->single_pass);
         compare_worsen(s, i, j, &c->source, &c->single_pass);
         c->bits = compare_find_bits(s, s->rows[i]);
-        c->gain = compare_get_gain(s, first, auto_end, i, j, false, &c->us);
+        c->gain = compare_get_gain(s, first, auto_end, i, j, &c->us);
         /* its rounds are no more than its rows, which begin there */
         c->round_us = &out->round_us[i];
         c->rounds = &out->rounds[i];
@@ -192,8 +190,6 @@ static void compare_point(const struct sorted *s, size_t first, size_t end,
                c->gain.n_pairs * sizeof(*s->times));
         memcpy(&out->rounds[i], s->rounds,
                c->gain.n_pairs * sizeof(*s->rounds));
-        c->alone_gain =
-            compare_get_gain(s, first, auto_end, i, j, true, &c->alone_us);
         c->gain = stp_gain_of_source(c->gain, c->source, c->single_pass);
         if (c->gain.n_pairs > 0)
             p->n_arms++;

@@ -18,11 +18,8 @@ struct stp_comparison {
     const double *round_us; /* its times in those gain.n_pairs rounds, ascending
                                by round */
     const unsigned *rounds; /* their numbers */
-    double alone_us;        /* of a layer's collectives alone, mean over its
-                               rounds; 0: not measured */
-    struct stp_gain alone_gain; /* likewise; no pairs if not measured */
-    enum stp_source source;     /* the worse of its own and AUTO's */
-    bool single_pass;           /* some of its or AUTO's times */
+    enum stp_source source; /* the worse of its own and AUTO's */
+    bool single_pass;       /* some of its or AUTO's times */
     enum stp_bits bits; /* whether it computes AUTO's, in all that was measured
                            of it at this size (wrong.h) */
 };

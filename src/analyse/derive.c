@@ -106,9 +106,10 @@ static bool derive_bears_compute(const struct stp_point *p,
     return is_there;
 }
 
-bool stp_derive_doubts(const struct stp_point *point,
-                       const struct stp_comparison *c,
-                       const struct stp_derive_terms *terms)
+/* Whether the gain has to be STP_DERIVE_OVER_LL. */
+static bool derive_doubts(const struct stp_point *point,
+                          const struct stp_comparison *c,
+                          const struct stp_derive_terms *terms)
 {
     return terms->kind == STP_POLICY_OF_ARMS &&
            point->coll == ncclFuncAllReduce &&
@@ -137,7 +138,7 @@ static bool derive_is_faster(const struct stp_point *p,
         return false;
     if (terms->kind == STP_POLICY_OF_ARMS)
         return !stp_ran_as_auto(p, c) &&
-               (!stp_derive_doubts(p, c, terms) ||
+               (!derive_doubts(p, c, terms) ||
                 c->gain.low >= 1 + STP_DERIVE_OVER_LL);
     if (terms->kind == STP_POLICY_OF_STAGE &&
         (c->ran_kernel[0] == '\0' ||
@@ -214,7 +215,7 @@ stp_derive_unsure(const struct stp_point *point,
             !stp_is_evidence(c, terms->trust_passes) ||
             stp_ran_as_auto(point, c) || c->gain.gain < least ||
             (c->gain.low >= 1 + terms->min_gain &&
-             !(stp_derive_doubts(point, c, terms) &&
+             !(derive_doubts(point, c, terms) &&
                c->gain.low < 1 + STP_DERIVE_OVER_LL)))
             continue;
         best = c;

@@ -141,11 +141,6 @@ bool stp_arm_is_of(const struct stp_arm *arm, enum stp_policy_kind kind);
 /* Whether the arm names both an algorithm and a protocol, as rules do. */
 bool stp_arm_is_pair(const struct stp_arm *arm);
 
-/* Whether the gain has to be STP_DERIVE_OVER_LL. */
-bool stp_derive_doubts(const struct stp_point *point,
-                       const struct stp_comparison *c,
-                       const struct stp_derive_terms *terms);
-
 /* Whether times of this source, of so many rounds, may decide. */
 bool stp_is_evidence(const struct stp_comparison *c, bool trust_passes);
 

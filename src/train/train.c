@@ -253,8 +253,6 @@ static void train_run(struct run *r)
     r->window = c->precision == STP_PRECISION_FP16 || t->info.is_late
                     ? 1
                     : STP_TRAIN_WINDOW;
-    result->n_ranks = t->info.n_ranks;
-    result->n_params = stp_train_n_params(c->model);
     result->n_epochs = c->n_epochs;
     result->n_steps = r->steps * c->n_epochs;
     result->epochs = calloc(result->n_epochs, sizeof(*result->epochs));

@@ -101,8 +101,6 @@ struct stp_train_epoch {
 
 /* Free with stp_train_result_free(). */
 struct stp_train_result {
-    unsigned n_ranks;
-    uint64_t n_params;
     unsigned n_epochs; /* complete */
     struct stp_train_epoch *epochs;
     unsigned n_steps;

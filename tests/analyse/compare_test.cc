@@ -113,24 +113,5 @@ TEST(Compare, RefusesASizeThatWasMeasuredWithoutAuto)
     EXPECT_EQ(STP_ERR_SYNTAX, stp_compare(&d.data, &out, &err));
     EXPECT_THAT(err.text, testing::StartsWith("overlap of allreduce of 4096 "));
 }
-TEST(Compare, PairsWhatCollectivesTakeAloneToo)
-{
-    Data d;
-    d.Add(64, kAuto, {9, 9, 9, 9}).Add(64, kTreeLl, {9, 9, 9, 9});
-    d.Add(64, kRingLl128, {9, 9, 9, 9});
-    const double alone[] = {60, 120, 0, 30, 50, 100, 25, 0, 0, 0, 0, 0};
-    for (size_t i = 0; i < 12; i++)
-        d.data.rows[i].alone_us = alone[i];
-
-    Compared c(d);
-
-    const stp_comparison &tree = c.all.points[0].arms[0];
-    EXPECT_EQ(4u, tree.gain.n_pairs);
-    EXPECT_EQ(2u, tree.alone_gain.n_pairs);
-    EXPECT_NEAR(1.2, tree.alone_gain.gain, 1e-12);
-    EXPECT_NEAR(75, tree.alone_us, 1e-12);
-    EXPECT_EQ(0u, c.all.points[0].arms[1].alone_gain.n_pairs);
-    EXPECT_EQ(0, c.all.points[0].arms[1].alone_us);
-}
 
 } // namespace

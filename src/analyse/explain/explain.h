@@ -28,7 +28,6 @@ struct stp_explained {
     struct stp_pick auto_pick; /* NCCL alone */
     struct stp_pick pick;      /* NCCL with the plugin, under the variables */
     int asked_channels;        /* by the plugin; 0: NCCL's own count */
-    int tuned_channels;        /* of that, as struct mock_run has them */
     int min_channels;          /* the fewest that run at a size asked */
     int max_channels;
     enum stp_decider decider;

@@ -206,7 +206,7 @@ bool stp_bandit_is_left(const struct stp_bandit_slot *slot, unsigned arm)
            (a->arm.algo == pair->algo && a->arm.proto == pair->proto);
 }
 
-bool stp_bandit_any_left(const struct stp_bandit_slot *slot)
+static bool decide_any_left(const struct stp_bandit_slot *slot)
 {
     for (unsigned i = 1; i < slot->n_arms; i++)
         if (stp_bandit_is_left(slot, i))
@@ -314,12 +314,12 @@ void stp_bandit_judge(struct stp_bandit *bandit, struct stp_bandit_slot *slot,
             stp_bandit_shift_gains(&slot->arms[i], won.mean);
         decide_eliminate(bandit, slot);
     }
-    if (stp_bandit_any_left(slot))
+    if (decide_any_left(slot))
         return;
     if (bandit->rules.n_arms == 0) {
         slot->stage = STP_STAGE_CHANNELS;
         stp_bandit_add_channels(slot);
-        if (stp_bandit_any_left(slot))
+        if (decide_any_left(slot))
             return;
     }
 

@@ -27,9 +27,8 @@ int stp_bandit_index(const struct stp_bandit_slot *slot,
 
 /* ---- HALVING ---- */
 
-/* Whether an arm is still to be told from the incumbent, and whether any is. */
+/* Whether an arm is still to be told from the incumbent. */
 bool stp_bandit_is_left(const struct stp_bandit_slot *slot, unsigned arm);
-bool stp_bandit_any_left(const struct stp_bandit_slot *slot);
 
 /* Whether an arm's only block differs by more than all the time that the key
  * takes: stalls may have hit both windows alike. */

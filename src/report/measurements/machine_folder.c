@@ -212,11 +212,6 @@ static size_t machine_write_runs(const struct stp_machine_record *r, FILE *fp)
     return n;
 }
 
-size_t stp_machine_n_times(const struct stp_machine_record *r)
-{
-    return machine_write_runs(r, NULL);
-}
-
 static void machine_write_timings(const struct stp_machine_record *r, FILE *fp)
 {
     machine_write_head(r, "bf16 sums, collectives back to back", fp);
@@ -320,11 +315,9 @@ machine_write_file(const struct stp_machine_record *r,
 {
     char path[STP_FOLDER_PATH];
     struct stp_file file;
-    enum stp_status status = machine_find_path(folder, name, path, err);
 
-    STP_THEN(status, stp_file_begin(path, &file, err));
-    if (status != STP_OK)
-        return status;
+    STP_TRY(machine_find_path(folder, name, path, err));
+    STP_TRY(stp_file_begin(path, &file, err));
     write(r, file.fp);
     return stp_file_commit(&file, err);
 }
@@ -347,7 +340,7 @@ enum stp_status stp_machine_write(const struct stp_machine_record *r,
     } files[] = {
         {machine_csv, true, machine_write_csv},
         {choices_csv, r->choices.n_rows > 0, machine_write_choices},
-        {timings_csv, stp_machine_n_times(r) > 0, machine_write_timings},
+        {timings_csv, machine_write_runs(r, NULL) > 0, machine_write_timings},
         {overlap_csv, r->overlap.data.n_rows > 0, machine_write_overlap},
     };
     enum stp_status status = STP_OK;
@@ -412,7 +405,7 @@ void stp_print_recorded(const struct stp_recorded *recorded, bool is_json,
                         FILE *fp)
 {
     const struct stp_machine_record *r = recorded->record;
-    const size_t n_times = stp_machine_n_times(r);
+    const size_t n_times = machine_write_runs(r, NULL);
     const size_t n_alike = stp_recorded_alike(recorded);
     const size_t n_differ = r->choices.n_rows - n_alike;
     struct stp_table t = stp_table_result(is_json);

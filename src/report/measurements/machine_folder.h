@@ -41,9 +41,6 @@ enum stp_status stp_machine_write_info(const struct stp_machine_record *record,
 /* The names of these files, NULL behind the last. */
 extern const char *const stp_machine_files[];
 
-/* Rows of timings.csv that come of '*record'. */
-size_t stp_machine_n_times(const struct stp_machine_record *record);
-
 void stp_machine_record_free(struct stp_machine_record *record);
 
 struct stp_recorded {
