@@ -200,12 +200,9 @@ static ncclResult_t csv_read_text(const struct mock_csv *csv, int field,
     const struct mock_field *column = &csv->columns[field];
     const char *text = csv->fields[csv->place[field]];
     int number;
-    ncclResult_t rc = ncclSuccess;
 
     if (column->words != NULL)
-        rc = mock_csv_word(csv, field, &number);
-    if (rc != ncclSuccess)
-        return rc;
+        MOCK_TRY(mock_csv_word(csv, field, &number));
     if ((long long)strlen(text) < column->min ||
         (long long)strlen(text) >= column->max)
         return mock_csv_fail(csv,

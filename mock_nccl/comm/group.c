@@ -252,7 +252,6 @@ static ncclResult_t group_decide(struct mock_group *g,
                                  const struct mock_call *calls, size_t n)
 {
     const struct mock_choice_rules *rules = &g->comm->version->choice;
-    ncclResult_t rc = ncclSuccess;
 
     MOCK_TRY(group_take_in(g, calls, n));
     if (mock_group_is_rearch(g))
@@ -261,11 +260,11 @@ static ncclResult_t group_decide(struct mock_group *g,
     mock_apart_broadcasts(g);
     MOCK_TRY(mock_apart_symmetric(g));
     mock_group_order(rules, g->tasks, g->n);
-    for (size_t i = 0, end; i < g->n && rc == ncclSuccess; i = end) {
+    for (size_t i = 0, end; i < g->n; i = end) {
         end = mock_group_run_end(rules, g->tasks, g->n, i);
-        rc = group_decide_run(g, i, end);
+        MOCK_TRY(group_decide_run(g, i, end));
     }
-    return rc;
+    return ncclSuccess;
 }
 
 static struct mock_launched group_get_launched(const struct mock_group *g,

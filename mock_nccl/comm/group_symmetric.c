@@ -116,10 +116,8 @@ group_symmetric_try(struct mock_group *g, const struct batch *batch,
 
         call.n_bytes = batch->work.n_bytes;
         call.n_pipe_ops = 0;
-        rc = mock_comm_preview(g->comm, &call);
+        MOCK_TRY(mock_comm_preview(g->comm, &call));
     }
-    if (rc != ncclSuccess)
-        return rc;
     best = mock_symmetric_pick(
         &g->comm->model, kernels,
         mock_symmetric_list(&g->comm->model, &batch->work, kernels));

@@ -14,12 +14,10 @@ enum { MAX_THREADS = 64 }; /* that init at the same time in one process */
 static ncclResult_t ranks_run_in_turn(struct mock_rank *ranks, int n,
                                       const struct mock_order *order)
 {
-    ncclResult_t rc = ncclSuccess;
-
-    for (int r = 0; r < n && rc == ncclSuccess; r++)
-        rc = mock_fail_prefix(mock_rank_run_order(&ranks[r], order, NULL),
-                              "rank %d: ", ranks[r].number);
-    return rc;
+    for (int r = 0; r < n; r++)
+        MOCK_TRY(mock_fail_prefix(mock_rank_run_order(&ranks[r], order, NULL),
+                                  "rank %d: ", ranks[r].number));
+    return ncclSuccess;
 }
 
 /* Runs the order on all ranks at the same time; the failure is that of the

@@ -35,23 +35,20 @@ enum stp_status stp_sizes_add_geometric(struct stp_sizes *sizes, uint64_t begin,
                                         uint64_t end, double factor,
                                         uint64_t grain, struct stp_error *err)
 {
-    enum stp_status status = STP_OK;
-
     if (begin < 1 || begin > end || !(factor > 1))
         return stp_fail(
             err, STP_ERR_RANGE,
             "sizes from %llu to %llu by %g, expected at least 1 byte, the end "
             "not below the begin, and a factor above 1",
             (unsigned long long)begin, (unsigned long long)end, factor);
-    for (double s = (double)begin; s <= (double)end && status == STP_OK;
-         s *= factor) {
+    for (double s = (double)begin; s <= (double)end; s *= factor) {
         uint64_t size = (uint64_t)s;
 
         if (size != begin)
             size -= size % stp_size_step(size, grain);
-        status = stp_sizes_add(sizes, size, grain, err);
+        STP_TRY(stp_sizes_add(sizes, size, grain, err));
     }
-    return status;
+    return STP_OK;
 }
 
 enum stp_status stp_sizes_add_steps(struct stp_sizes *sizes, uint64_t begin,

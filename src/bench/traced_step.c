@@ -83,15 +83,13 @@ enum stp_status stp_traced_step_note(const struct stp_device *device,
                                      const struct stp_traced_step *step,
                                      unsigned event, struct stp_error *err)
 {
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < step->program.n_notes && status == STP_OK; i++) {
+    for (size_t i = 0; i < step->program.n_notes; i++) {
         struct stp_work work = step->program.notes[i];
 
         work.event += event;
-        status = stp_device_note(device, &work, err);
+        STP_TRY(stp_device_note(device, &work, err));
     }
-    return status;
+    return STP_OK;
 }
 
 enum stp_status stp_traced_step_note_compute(const struct stp_device *device,
@@ -99,15 +97,13 @@ enum stp_status stp_traced_step_note_compute(const struct stp_device *device,
                                              unsigned stream,
                                              struct stp_error *err)
 {
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < step->program.n_notes && status == STP_OK; i++)
+    for (size_t i = 0; i < step->program.n_notes; i++)
         if (step->program.notes[i].kind == STP_WORK_GEMM)
-            status = stp_device_note(
+            STP_TRY(stp_device_note(
                 device,
                 &(struct stp_work){.kind = STP_WORK_GEMM,
                                    .stream = stream,
                                    .gemm = step->program.notes[i].gemm},
-                err);
-    return status;
+                err));
+    return STP_OK;
 }

@@ -169,20 +169,19 @@ static enum stp_status record_add_between(struct record *r, int coll,
 {
     const uint64_t grain =
         stp_size_grain(&r->machine.info, coll, STP_TYPE_BF16);
-    enum stp_status status = STP_OK;
 
     for (size_t i = sizes->n; i-- > 1;) {
         const uint64_t from = sizes->size[i - 1], to = sizes->size[i];
 
-        for (unsigned k = 1; k < 4 && status == STP_OK; k++) {
+        for (unsigned k = 1; k < 4; k++) {
             uint64_t size = from + k * (to - from) / 4;
 
             size -= size % stp_size_step(size, grain);
             if (size > first_between && size < last_between)
-                status = stp_sizes_add(sizes, size, grain, &r->err);
+                STP_TRY(stp_sizes_add(sizes, size, grain, &r->err));
         }
     }
-    return status;
+    return STP_OK;
 }
 
 /* Plans rounds in CUDA graphs, where the device has them; counts steps. */

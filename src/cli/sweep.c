@@ -436,9 +436,7 @@ static enum stp_status sweep_run_passes(struct sweep *s,
         unsigned n = s->o->run.n_procs > 0 ? s->o->run.procs[i] : world->size;
         struct stp_world part;
 
-        status = world->ops->part(world->self, n, &part, s->err);
-        if (status != STP_OK)
-            return status;
+        STP_TRY(world->ops->part(world->self, n, &part, s->err));
         if (part.size > 0)
             status = sweep_run_pass(s, &part);
         part.ops->close(part.self);

@@ -400,17 +400,16 @@ static enum stp_status train_run_count(struct train_session *s, size_t first,
                                           .world = &part,
                                           .n_ranks = is_recorded ? n_gpus : 0};
     struct stp_train_engines engines;
-    enum stp_status status;
+    enum stp_status status = STP_OK;
 
     if (has_processes && n_gpus > s->world->size) {
         status = stp_fail(s->err, STP_ERR_RANGE, "%s started only %u",
                           s->world->ops->name, s->world->size);
         return train_refuse_count(s, first, end, status);
     }
-    status = s->world->ops->part(
-        s->world->self, has_processes ? n_gpus : s->world->size, &part, s->err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(s->world->ops->part(s->world->self,
+                                has_processes ? n_gpus : s->world->size, &part,
+                                s->err));
     if (part.size > 0) {
         status = stp_train_engines_open(
             &open, has_processes || is_recorded ? 1 : n_gpus, &engines, s->err);

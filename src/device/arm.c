@@ -401,7 +401,6 @@ enum stp_status stp_arms_add_channels(struct stp_arms *arms, const char *list,
     bool is_seen[STP_MAX_CHANNELS + 1] = {false};
     size_t n_arms = arms->n;
     size_t n = stp_split(list, strlen(list), words, STP_MAX_CHANNELS);
-    enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < n && i < STP_MAX_CHANNELS; i++) {
         int channels;
@@ -415,14 +414,14 @@ enum stp_status stp_arms_add_channels(struct stp_arms *arms, const char *list,
                                "channels '%d' twice, expected each once",
                                channels);
         is_seen[channels] = true;
-        for (size_t a = 0; a < n_arms && status == STP_OK; a++) {
+        for (size_t a = 0; a < n_arms; a++) {
             struct stp_arm arm = arms->arm[a];
 
             if (arm.kind != STP_ARM_FORCED || arm.n_channels != 0)
                 continue;
             arm.n_channels = channels;
-            status = arms_add(arms, &arm, err);
+            STP_TRY(arms_add(arms, &arm, err));
         }
     }
-    return status;
+    return STP_OK;
 }

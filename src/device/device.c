@@ -271,21 +271,20 @@ static enum stp_status part_read_times(struct part *p, const struct rank *r,
     const struct stp_ranks *d = p->d;
     double *us = &d->local_us[(size_t)(r - d->local) * d->n_times];
     const struct stp_work *first = NULL;
-    enum stp_status status = STP_OK;
 
     us[d->n_times - 1] = r->engine.ops->ran_us != NULL
                              ? r->engine.ops->ran_us(r->engine.self)
                              : wall_us;
-    for (size_t i = 0; i < program->n_notes && status == STP_OK; i++) {
+    for (size_t i = 0; i < program->n_notes; i++) {
         const struct stp_work *note = &program->notes[i];
 
         if (note->kind != STP_WORK_RECORD)
             continue;
         first = first == NULL ? note : first;
-        status = RANK_DO(r, elapsed_us, first->event, note->event,
-                         &us[note->event], p->err);
+        STP_TRY(RANK_DO(r, elapsed_us, first->event, note->event,
+                        &us[note->event], p->err));
     }
-    return status;
+    return STP_OK;
 }
 
 static enum stp_status part_time(struct part *p)

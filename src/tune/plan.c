@@ -113,7 +113,6 @@ enum stp_status stp_plan_measurements(const struct stp_device_facts *known,
     const struct stp_device_info *info = &known->info;
     const unsigned rounds = info->is_live ? LIVE_ROUNDS : DEFAULT_ROUNDS;
     struct stp_sweep_plan *plan = &plan_ret->plan;
-    enum stp_status status = STP_OK;
 
     /* A real machine drifts, and has no time for endless iterations; a
      * recording has its own rounds, in bf16. */
@@ -154,10 +153,10 @@ enum stp_status stp_plan_measurements(const struct stp_device_facts *known,
         return stp_fail(err, STP_ERR_RANGE,
                         "root %u, expected one of the %u ranks, from 0",
                         m->root, info->n_ranks);
-    for (size_t c = 0; c < plan->n_colls && status == STP_OK; c++)
-        status = plan_choose_sizes(known, m, plan_ret->colls[c], plan->type,
-                                   &plan_ret->sizes[c], err);
-    return status;
+    for (size_t c = 0; c < plan->n_colls; c++)
+        STP_TRY(plan_choose_sizes(known, m, plan_ret->colls[c], plan->type,
+                                  &plan_ret->sizes[c], err));
+    return STP_OK;
 }
 
 /* ---- training iterations ---- */
@@ -214,7 +213,6 @@ enum stp_status stp_plan_iterations(const struct stp_device_info *info,
     const struct stp_workload_options *sizes =
         plan_choose_setting_sizes(work, scan);
     struct stp_iterate_plan *plan = &out->plan;
-    enum stp_status status = STP_OK;
     uint64_t grain;
 
     if (plan->type < 0)
@@ -253,12 +251,12 @@ enum stp_status stp_plan_iterations(const struct stp_device_info *info,
     plan->arms = &out->arms;
     plan->sizes = &out->sizes;
     out->sizes.n = 0;
-    for (size_t i = 0; i < sizes->n_bytes && status == STP_OK; i++)
-        status = sizes->bytes[i] < grain
-                     ? stp_fail(err, STP_ERR_RANGE,
-                                "a collective of %ju bytes, expected %ju or "
-                                "more, an element",
-                                (uintmax_t)sizes->bytes[i], (uintmax_t)grain)
-                     : stp_sizes_add(&out->sizes, sizes->bytes[i], grain, err);
-    return status;
+    for (size_t i = 0; i < sizes->n_bytes; i++)
+        STP_TRY(sizes->bytes[i] < grain
+                    ? stp_fail(err, STP_ERR_RANGE,
+                               "a collective of %ju bytes, expected %ju or "
+                               "more, an element",
+                               (uintmax_t)sizes->bytes[i], (uintmax_t)grain)
+                    : stp_sizes_add(&out->sizes, sizes->bytes[i], grain, err));
+    return STP_OK;
 }

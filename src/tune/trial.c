@@ -231,16 +231,14 @@ enum stp_status stp_trial_add_setups(const struct stp_policy *memory,
                                      struct stp_arms *arms,
                                      struct stp_error *err)
 {
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < stp_policy_size(memory) && status == STP_OK; i++) {
+    for (size_t i = 0; i < stp_policy_size(memory); i++) {
         const struct stp_rule *rule = stp_policy_rule(memory, i);
         const struct stp_setup setup = trial_setup(rule);
 
         if (rule->memory != STP_MEMORY_PLAIN)
-            status = stp_arms_add_setup(arms, &setup, err);
+            STP_TRY(stp_arms_add_setup(arms, &setup, err));
     }
-    return status;
+    return STP_OK;
 }
 
 enum stp_status stp_trial_take_memory(const struct stp_policy *memory,

@@ -269,8 +269,6 @@ enum stp_status stp_replay_plan_make(struct stp_replay_plan *plan,
                                      const struct stp_trace *trace,
                                      struct stp_error *err)
 {
-    enum stp_status status;
-
     memset(plan, 0, sizeof(*plan));
     plan->trace = trace;
     if (mock_machine_load(options->machine_path, &plan->machine) != ncclSuccess)
@@ -278,9 +276,7 @@ enum stp_status stp_replay_plan_make(struct stp_replay_plan *plan,
     plan->nccl = options->nccl != NULL
                      ? options->nccl
                      : mock_machine_get_info(plan->machine)->nccl;
-    status = plan_make_sizes(plan, (int)options->n_ranks, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(plan_make_sizes(plan, (int)options->n_ranks, err));
     if (!STP_ZEROED(plan->order, trace->n_rows) ||
         !STP_ZEROED(plan->calls, trace->n_rows) ||
         !STP_ZEROED(plan->steps, trace->n_rows) ||
@@ -288,9 +284,9 @@ enum stp_status stp_replay_plan_make(struct stp_replay_plan *plan,
         !STP_ZEROED(plan->segments, trace->n_rows) || !plan_make_order(plan))
         return stp_nomem(err);
     plan_make_steps(plan);
-    for (size_t s = 0; s < plan->n_steps && status == STP_OK; s++)
-        status = plan_check_pipe_ops(plan, s, err);
-    return status;
+    for (size_t s = 0; s < plan->n_steps; s++)
+        STP_TRY(plan_check_pipe_ops(plan, s, err));
+    return STP_OK;
 }
 
 void stp_replay_plan_free(struct stp_replay_plan *plan)
