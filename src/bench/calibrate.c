@@ -134,17 +134,16 @@ static enum stp_status calibrate_try_product(struct fit *f, unsigned side,
 {
     struct stp_workload work = *f->best;
     const struct stp_layer layer = {.device = f->device, .work = &work};
-    enum stp_status status;
 
     work.gemm.m = work.gemm.n = side;
     work.gemm.k = k;
-    status = stp_time_layer(&layer, STP_STREAM_MAIN, N_TIMED, us_ret, f->err);
-    if (status == STP_OK && fabs(*us_ret - f->target_us) <
-                                fabs(f->best->compute_us - f->target_us)) {
+    STP_TRY(stp_time_layer(&layer, STP_STREAM_MAIN, N_TIMED, us_ret, f->err));
+    if (fabs(*us_ret - f->target_us) <
+        fabs(f->best->compute_us - f->target_us)) {
         work.compute_us = *us_ret;
         *f->best = work;
     }
-    return status;
+    return STP_OK;
 }
 
 /* Whether a product of those that the device knows with the collective, in the

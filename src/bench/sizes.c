@@ -55,8 +55,6 @@ enum stp_status stp_sizes_add_steps(struct stp_sizes *sizes, uint64_t begin,
                                     uint64_t end, uint64_t step, uint64_t grain,
                                     struct stp_error *err)
 {
-    enum stp_status status = STP_OK;
-
     if (begin < 1 || begin > end || step < 1)
         return stp_fail(
             err, STP_ERR_RANGE,
@@ -64,12 +62,11 @@ enum stp_status stp_sizes_add_steps(struct stp_sizes *sizes, uint64_t begin,
             "byte, the end not below the begin, and a step of at least 1",
             (unsigned long long)begin, (unsigned long long)end,
             (unsigned long long)step);
-    for (uint64_t s = begin; status == STP_OK; s += step) {
-        status = stp_sizes_add(sizes, s, grain, err);
+    for (uint64_t s = begin;; s += step) {
+        STP_TRY(stp_sizes_add(sizes, s, grain, err));
         if (end - s < step)
-            break;
+            return STP_OK;
     }
-    return status;
 }
 
 uint64_t stp_size_between(uint64_t a, uint64_t b)

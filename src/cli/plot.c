@@ -142,7 +142,6 @@ static enum stp_status plot_write_all(const struct plot_options *o,
                                       struct stp_error *err)
 {
     const bool is_study = stp_plot_is_study(curves);
-    enum stp_status status = STP_OK;
 
     STP_TRY(plot_make_folder(o, err));
     for (int t = 0; t < STP_N_STUDY_TEXTS && is_study; t++) {
@@ -156,13 +155,12 @@ static enum stp_status plot_write_all(const struct plot_options *o,
     }
     for (int kind = STP_PLOT_STUDY_TIME;
          kind <= STP_PLOT_STUDY_BARS && is_study; kind++)
-        STP_THEN(status,
-                 plot_draw_curves(o, curves, kind, ncclFuncAllReduce, err));
+        STP_TRY(plot_draw_curves(o, curves, kind, ncclFuncAllReduce, err));
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
-        STP_THEN(status, plot_draw_curves(o, curves, STP_PLOT_BUSBW, c, err));
-        STP_THEN(status, plot_draw_curves(o, curves, STP_PLOT_LATENCY, c, err));
+        STP_TRY(plot_draw_curves(o, curves, STP_PLOT_BUSBW, c, err));
+        STP_TRY(plot_draw_curves(o, curves, STP_PLOT_LATENCY, c, err));
     }
-    return status;
+    return STP_OK;
 }
 
 static enum stp_status plot_measurements(struct plot_options *o,

@@ -182,12 +182,10 @@ enum stp_status stp_arms_add_setup(struct stp_arms *arms,
 enum stp_status stp_arms_add_setups(struct stp_arms *arms, unsigned setups,
                                     struct stp_error *err)
 {
-    enum stp_status status = STP_OK;
-
     for (int i = STP_MEMORY_PLAIN + 1; i < STP_N_SETUPS; i++)
-        if (status == STP_OK && (setups >> i & 1) != 0)
-            status = stp_arms_add_setup(arms, &stp_setups[i], err);
-    return status;
+        if ((setups >> i & 1) != 0)
+            STP_TRY(stp_arms_add_setup(arms, &stp_setups[i], err));
+    return STP_OK;
 }
 
 enum stp_status stp_arms_add_staged(struct stp_arms *arms, unsigned setups,

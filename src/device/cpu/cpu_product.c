@@ -52,17 +52,13 @@ static enum stp_status product_widen(struct stp_cpu_scratch *s, int matrix,
                                      int type, const void *from, uint64_t n,
                                      const void **to, struct stp_error *err)
 {
-    enum stp_status status;
-
     *to = from;
     if (!product_is_half(type))
         return STP_OK;
-    status = product_reserve(s, matrix, n, err);
-    if (status == STP_OK) {
-        stp_cpu_cast(n, type, from, STP_TYPE_F32, s->matrix[matrix]);
-        *to = s->matrix[matrix];
-    }
-    return status;
+    STP_TRY(product_reserve(s, matrix, n, err));
+    stp_cpu_cast(n, type, from, STP_TYPE_F32, s->matrix[matrix]);
+    *to = s->matrix[matrix];
+    return STP_OK;
 }
 
 /* Row by row, in the type that BLAS has left. */

@@ -24,7 +24,6 @@ struct key {
 struct stp_cuda_lt_plan {
     struct key key;
     enum stp_epilogue fused; /* the library's part of the epilogue */
-    enum stp_epilogue epilogue;
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, c; /* in the library's order */
     cublasLtMatmulAlgo_t algorithm;
@@ -396,7 +395,7 @@ enum stp_status stp_cuda_lt_make(struct stp_cuda_lt *lt,
 {
     struct stp_cuda_lt_plan *more =
         realloc(lt->plans, (lt->n_plans + 1) * sizeof(*more));
-    struct stp_cuda_lt_plan plan = {.key = lt_key(p), .epilogue = p->epilogue};
+    struct stp_cuda_lt_plan plan = {.key = lt_key(p)};
     enum stp_status status;
 
     if (more == NULL)

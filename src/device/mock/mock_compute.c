@@ -228,15 +228,13 @@ enum stp_status stp_mock_gemm_tf32(const struct mock_machine *machine,
                                    struct stp_error *err)
 {
     struct stp_gemm half = *gemm; /* as many operations, in twice the time */
-    enum stp_status status;
 
     if (!stp_mock_has_tf32(machine))
         return compute_refuse(machine, "tf32", err);
     half.type = STP_TYPE_F16;
-    status = stp_mock_gemm(machine, &half, compute_ret, err);
-    if (status == STP_OK)
-        compute_ret->us = launch_us + 2 * (compute_ret->us - launch_us);
-    return status;
+    STP_TRY(stp_mock_gemm(machine, &half, compute_ret, err));
+    compute_ret->us = launch_us + 2 * (compute_ret->us - launch_us);
+    return STP_OK;
 }
 
 /* Words in the names of GPUs. */
