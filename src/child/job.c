@@ -314,6 +314,7 @@ static void job_wait(struct running *r)
         }
         if (job_is_due(r->deadline_s)) {
             job_send(r, r->next);
+            r->check_s = 0; /* what it does from now on is dying */
             r->end.is_limited |= r->end.signal == 0;
             r->next = SIGKILL;
             r->deadline_s += STP_JOB_GRACE_S;

@@ -44,8 +44,8 @@ struct stp_job {
                            empty and it runs in a process group of its own;
                            NULL: all of that is this process's */
     unsigned limit_s;   /* after so long it is sent SIGTERM; 0: no limit */
-    bool (*goes_on)(void *user); /* called each second while the job runs; false
-                                    ends it as the limit does; NULL: none */
+    bool (*goes_on)(void *user); /* called each second until the job is to end,
+                                    as false says, or the limit; or NULL */
     void *user;
 };
 
