@@ -35,7 +35,7 @@ static const struct {
     [STP_PLOT_LATENCY] = {.name = "%s_latency_vs_size",
                           .heading = "latency",
                           .column = MEDIAN_US,
-                          .label = "Time (us)",
+                          .label = "Median time (us)",
                           .always_log = true},
     [STP_PLOT_STUDY_TIME] = {.name = "%s_time_vs_datasize",
                              .heading = "time",

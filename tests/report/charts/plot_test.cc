@@ -117,7 +117,7 @@ TEST(Script, OfLatencyIsLogarithmicInMedians)
 
     std::string s = Script(c.all, {STP_PLOT_LATENCY, ncclFuncAllReduce, 8});
 
-    EXPECT_EQ("'Time (us)'", Setting(s, "ylabel"));
+    EXPECT_EQ("'Median time (us)'", Setting(s, "ylabel"));
     EXPECT_EQ("1", Setting(s, "always_log"));
     EXPECT_EQ("4", Setting(s, "y_column"));
     EXPECT_THAT(Legend(s), ElementsAre("auto", "ring/ll"));
