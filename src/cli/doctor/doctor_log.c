@@ -322,6 +322,8 @@ static void log_take_variables(struct stp_doctor *d,
 
         snprintf(s->name, sizeof(s->name), "NCCL_%.*s",
                  STP_SHOWN(&f->value[0]));
+        if (getenv(s->name) != NULL) /* as another rank logged it */
+            continue;
         snprintf(plugin, sizeof(plugin), "NET/%%s Adding %s=", s->name);
         snprintf(s->where, sizeof(s->where), "%.120s:%u%s", path, f->line,
                  log_find(log, plugin, NULL, STP_LOG_ANY, NULL) != NULL
@@ -329,8 +331,7 @@ static void log_take_variables(struct stp_doctor *d,
                      : "");
         snprintf(value, sizeof(value), "%.*s", (int)f->value[1].len,
                  f->value[1].s);
-        d->n_settings +=
-            getenv(s->name) == NULL && setenv(s->name, value, 0) == 0;
+        d->n_settings += setenv(s->name, value, 0) == 0;
     }
     if (d->n_settings == 0) {
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
