@@ -39,41 +39,54 @@ static const char *plain_find_quote(const char *s, const char *end)
     return s;
 }
 
+static const char *plain_skip(const char *s, const char *end, const char *what)
+{
+    while (s < end && *s != '\0' && strchr(what, *s) != NULL)
+        s++;
+    return s;
+}
+
 /* A line of JSON is left with its text: that under a key by which collectors
  * keep lines, or a text that is all of the line.  False if it is no such line.
  */
 static bool plain_open_json(const char **s, const char **end)
 {
-    static const char *const keys[] = {"\"log\":", "\"message\":", "\"msg\":",
-                                       "\"text\":", "\"textPayload\":"};
-    const char *at = *s, *quote;
+    static const char *const keys[] = {"log",         "message", "msg",
+                                       "text",        "MESSAGE", "_raw",
+                                       "textPayload", "body",    "line"};
+    const char *at = plain_skip(*s, *end, " \t[,"), *quote;
+    const char *text = NULL, *text_end = NULL;
+    int best = STP_N_OF(keys), key = -1; /* of the value at 'at', or -1 */
 
-    while (at < *end && (*at == ' ' || *at == '\t'))
-        at++;
-    if (at < *end && *at == '"') {
-        quote = plain_find_quote(++at, *end);
-        if (*end - quote > 2 || (*end - quote == 2 && quote[1] != ','))
-            return false;
-    } else if (at < *end && *at == '{') {
-        const char *key = NULL;
-
-        for (size_t i = 0; i < STP_N_OF(keys) && key == NULL; i++) {
-            key = memmem(at, (size_t)(*end - at), keys[i], strlen(keys[i]));
-            quote = key != NULL ? key + strlen(keys[i]) : NULL;
-        }
-        if (key == NULL)
-            return false;
-        while (quote < *end && *quote == ' ')
-            quote++;
-        if (quote == *end || *quote != '"')
-            return false;
-        at = quote + 1;
-        quote = plain_find_quote(at, *end);
-    } else {
+    if (at == *end || (*at != '{' && *at != '"'))
         return false;
+    quote = plain_find_quote(at + 1, *end);
+    if (*at == '"' &&
+        (*end - quote < 2 || (*end - quote == 2 && quote[1] == ','))) {
+        *s = at + 1;
+        *end = quote;
+        return true;
     }
-    *s = at;
-    *end = quote;
+    while ((at = memchr(at, '"', (size_t)(*end - at))) != NULL) {
+        quote = plain_find_quote(++at, *end);
+        if (key >= 0 && key < best) {
+            best = key;
+            text = at;
+            text_end = quote;
+        }
+        key = stp_find_word(keys, STP_N_OF(keys), at, (size_t)(quote - at));
+        at = plain_skip(quote + (quote < *end), *end, " \t");
+        if (at == *end || *at != ':')
+            key = -1;
+        else
+            at = plain_skip(at + 1, *end, " \t");
+        if (at == *end || *at != '"')
+            key = -1;
+    }
+    if (text == NULL)
+        return false;
+    *s = text;
+    *end = text_end;
     return true;
 }
 

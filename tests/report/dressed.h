@@ -5,14 +5,14 @@
 #include <sstream>
 #include <string>
 
-constexpr int kDresses = 7;
+constexpr int kDresses = 9;
 
 inline std::string Dressed(const std::string &text, int how)
 {
-    static const char *const kSigns[][4] = {{"&", "<", ">", "$^"},
-                                            {"  ", "$^", "$^", "$^"},
-                                            {"\\\\", "\"", "<", ">"}};
-    static const char *const kWritten[][4] = {
+    static const char *const kRaw[][4] = {{"&", "<", ">", "$^"},
+                                          {"  ", "$^", "$^", "$^"},
+                                          {"\\\\", "\"", "<", ">"}};
+    static const char *const kWeb[][4] = {
         {"&amp;", "&lt;", "&#62;", ""},
         {" \xC2\xA0", "", "", ""},
         {"\\\\", "\\\"", "\\u003c", "\\u003e"}};
@@ -21,19 +21,19 @@ inline std::string Dressed(const std::string &text, int how)
         "\xEF\xBB\xBF$&",
         "{\"log\":\"$&\\n\",\"stream\":\"stdout\"}",
         "  \"$&\",",
+        "[{\"log\":{\"line\":\"7\"}, \"message\": \"$&\\n\",\"x\":\"\"},",
+        "    \"textPayload\":\t\"$&\",",
         "$& \t",
         "$& [repeated 3x across cluster] (Ray",
         "17547,\"$&\""};
-    const int signs = how < 3 ? how : how == 3 ? 2 : -1;
-    std::string dressed, line;
+    const int s = how < 3 ? how : how < 6 ? 2 : -1;
+    std::string all, line;
     std::stringstream in(text);
 
     while (std::getline(in, line)) {
-        for (int i = 0; i < 4 && signs >= 0; i++)
-            line = std::regex_replace(line, std::regex(kSigns[signs][i]),
-                                      kWritten[signs][i]);
-        dressed +=
-            std::regex_replace(line, std::regex("^.*$"), kLines[how]) + "\n";
+        for (int i = 0; i < 4 && s >= 0; i++)
+            line = std::regex_replace(line, std::regex(kRaw[s][i]), kWeb[s][i]);
+        all += std::regex_replace(line, std::regex("^.*$"), kLines[how]) + "\n";
     }
-    return dressed;
+    return all;
 }
