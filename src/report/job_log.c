@@ -275,9 +275,10 @@ size_t stp_log_find(const char *line, size_t len, struct stp_field *known,
     m->end = m->s + n;
     /* where it ends is known where a host that is begins the next */
     m->is_torn =
-        next.s != NULL && (n == 0 || !isalnum((unsigned char)m->end[-1]) ||
-                           known->len == 0 || next.thread.len < known->len ||
-                           memcmp(next.thread.s, known->s, known->len) != 0);
+        next.s != NULL &&
+        (n == 0 || (!isalnum((unsigned char)m->end[-1]) && m->end[-1] != '.') ||
+         known->len == 0 || next.thread.len < known->len ||
+         memcmp(next.thread.s, known->s, known->len) != 0);
     return begin;
 }
 
