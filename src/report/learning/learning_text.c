@@ -100,14 +100,14 @@ void stp_print_headroom(const struct stp_learning *learning, FILE *fp)
         if (set->at_once >= host_bound)
             fprintf(fp,
                     "The host seems to bound the job: the GPU began %.0f "
-                    "percent of them as soon as they were launched. If so, "
-                    "CUDA graphs or torch.compile change that, and no choice "
-                    "of NCCL's does.\n",
+                    "percent of the collectives as soon as they were launched. "
+                    "If so, CUDA graphs or torch.compile change that, and no "
+                    "choice of NCCL's does.\n",
                     100 * set->at_once);
         else if (set->at_once > host_ahead)
             fprintf(fp,
-                    "The GPU waited for the host before %.0f percent of "
-                    "them.\n",
+                    "The GPU waited for the host before %.0f percent of the "
+                    "collectives.\n",
                     100 * set->at_once);
     }
     if (is_any)
@@ -163,7 +163,7 @@ static void bounds_print(const struct stp_learning *learning, FILE *fp)
     if (n_tried > 0)
         fprintf(fp,
                 "%s arm of the %zu that were tried makes a step shorter by "
-                "more than %.1f percent (95 percent).\n",
+                "more than %.1f percent (95 percent confidence).\n",
                 also[0] != '\0' ? also : "No", n_tried, bounds_percent(most));
     if (!isfinite(together) || n_left == 0)
         return;

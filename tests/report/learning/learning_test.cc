@@ -168,7 +168,7 @@ TEST(Learning, BoundsWhatCanBeWon)
         HasSubstr("2 more kinds of message take less than 0.1 percent of the "
                   "time each, 0.075 percent together.\n"
                   "No arm of the 3 that were tried makes a step shorter by "
-                  "more than 2.0 percent (95 percent).\n"
+                  "more than 2.0 percent (95 percent confidence).\n"
                   "All kinds of message together can shorten it by 2.1 percent "
                   "at most; 1 percent at most would take about 4 minutes "
                   "more.\n"));
