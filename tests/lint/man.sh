@@ -13,6 +13,8 @@ for command in $("$3" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
 done
 # A page has a hyphen in its name, and no command has.
 ! grep -n '^steptune-[a-z]* \\-[^ ]' "$2"/*.1 || bad=1
+# A header of options is no text of the option before it.
+! grep -n '^\.IP$' "$2"/*.1 || bad=1
 # What a message says of versions the pages say, too.
 cuda=$(sed -n 's/.*older than \(CUDA [0-9.]*[0-9]\).*/\1/p' "$1/src/stage/stage.c")
 grep -q "$cuda or later" "$1/src/cli/man/steptune-plugins.7" || { echo "steptune-plugins.7: staging needs '$cuda or later'"; bad=1; }

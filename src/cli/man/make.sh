@@ -8,13 +8,15 @@ steptune=$1 version=$2 date=$3 out=$4
 mkdir -p "$out"
 
 # page NAME SUMMARY [COMMAND] - one page; help2man writes a date that mandoc
-# does not know, and the name as it is typed.
+# does not know, the name as it is typed, and headers of options as if they were
+# text of the option before.
 page() {
 	command=${3:-}
 	help2man --no-info --help-option=--help --version-string="$version" \
 		--name="$2" --include="$here/${command:-steptune}.h2m" "$steptune${command:+ $command}" |
 		sed -e "s/^\.TH .*/.TH $(echo "$1" | tr a-z A-Z) 1 $date \"Steptune $version\"/" \
-			-e "s/^steptune $command \\\\- /$1 \\\\- /" -e '/^$/d' -e 's/[ \t]*$//' >"$out/$1.1.tmp"
+			-e "s/^steptune $command \\\\- /$1 \\\\- /" -e '/^$/d' -e 's/[ \t]*$//' |
+		sed -e '/^\.IP$/{N;s/^\.IP\n\(.*[^:]\):*$/.SS "\1"/;}' >"$out/$1.1.tmp"
 	mv "$out/$1.1.tmp" "$out/$1.1"
 }
 
