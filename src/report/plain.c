@@ -47,8 +47,7 @@ static const char *plain_skip(const char *s, const char *end, const char *what)
 }
 
 /* A line of JSON is left with its text: that under a key by which collectors
- * keep lines, or a text that is all of the line.  False if it is no such line.
- */
+ * keep lines, or all of the line.  False if it is no such line. */
 static bool plain_open_json(const char **s, const char **end)
 {
     static const char *const keys[] = {"log",         "message", "msg",
