@@ -360,8 +360,11 @@ static const char *job_explain(const struct job_run *run,
     if (r->last.n == 0)
         return "the job made no collective on a communicator whose ranks can "
                "learn: NCCL_DEBUG=WARN says why";
-    return "the job made too few collectives for anything to be compared: let "
-           "it run longer";
+    return run->end.status != 0 && !run->end.is_limited
+               ? "the job failed before it had made enough collectives for "
+                 "anything to be compared: its own messages say why"
+               : "the job made too few collectives for anything to be "
+                 "compared: let it run longer";
 }
 
 static void job_print_end(const struct job_run *run, FILE *fp)

@@ -162,9 +162,10 @@ static void bounds_print(const struct stp_learning *learning, FILE *fp)
                 100 * small, n_small == 1 ? "" : " each", 100 * share);
     if (n_tried > 0)
         fprintf(fp,
-                "%s arm of the %zu that were tried makes a step shorter by "
+                "%s arm of the %zu that %s tried makes a step shorter by "
                 "more than %.1f percent (95 percent confidence).\n",
-                also[0] != '\0' ? also : "No", n_tried, bounds_percent(most));
+                also[0] != '\0' ? also : "No", n_tried,
+                n_tried == 1 ? "was" : "were", bounds_percent(most));
     if (!isfinite(together) || n_left == 0)
         return;
     fprintf(fp,
