@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 
 #include "plugin/old_glibc.h" /* CUDA has loaded libdl where it is apart */
+#include "plugin/settings.h"
+#include "stage/stage.h"
 
 enum { N_PATH = 4096 };
 
@@ -110,14 +112,19 @@ static int real_look_at_caller(struct dl_phdr_info *info, size_t size,
 /* The NCCL of objects that show none. */
 static void *real_open_first(void)
 {
-    const char *named = getenv("STEPTUNE_NCCL");
+    const char *named = stp_setting("STEPTUNE_NCCL");
     char path[N_PATH] = LIBRARY ".2";
 
-    if (dl_iterate_phdr(real_look_at_loaded, path) == 0) {
-        if (named != NULL && named[0] != '\0')
-            return dlopen(named, RTLD_NOW | RTLD_LOCAL);
-        if (!real_look_in_folders(path))
-            strcpy(path, LIBRARY ".2");
+    if (dl_iterate_phdr(real_look_at_loaded, path) != 0) {
+        if (named != NULL && strcmp(named, path) != 0)
+            stp_say(false,
+                    "calls go to %s, which is loaded, and not to %s "
+                    "(STEPTUNE_NCCL)",
+                    path, named);
+    } else if (named != NULL) {
+        return dlopen(named, RTLD_NOW | RTLD_LOCAL);
+    } else if (!real_look_in_folders(path)) {
+        strcpy(path, LIBRARY ".2");
     }
     return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }

@@ -560,6 +560,12 @@ TEST_F(StageJobs, NeverMixTwoNccls)
                           folder + " " + c.steps, STP_MIXED_JOB),
                       c.said)
                 << variables << " " << c.steps;
+    EXPECT_THAT(
+        Say("STEPTUNE_NCCL=" + folder + "/libnccl.so.3", folder + " 1 d",
+            STP_MIXED_JOB),
+        testing::HasSubstr("calls go to " + folder +
+                           "/libnccl.so.2, which is loaded, and not to " +
+                           folder + "/libnccl.so.3 (STEPTUNE_NCCL)"));
     // with none loaded, the one that is named, and never another later on
     for (const char *number : {"2", "3"}) {
         const std::string said =
