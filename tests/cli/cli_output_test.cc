@@ -1,4 +1,5 @@
 // Outputs on a terminal; tests/cli/transcripts/output has them to the letter.
+#include <fcntl.h>
 #include <pty.h>
 #include <sys/ioctl.h>
 
@@ -90,6 +91,35 @@ TEST_F(Output, OfProgressIsGoneBeforeTheResult)
 
     EXPECT_THAT(text, HasSubstr("\r[####                ] 1 of 5 sizes"));
     EXPECT_EQ(Run(sweep).out, Screen(text));
+}
+
+// Another user of standard output may have made it one that never waits.
+TEST_F(Output, OfAJobIsWholeHoweverLateItIsRead)
+{
+    int ends[2];
+    ASSERT_EQ(0, pipe2(ends, O_CLOEXEC));
+    fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    const pid_t child = fork();
+    if (child == 0) {
+        if (chdir(dir_.c_str()) != 0 || freopen("err", "w", stderr) == nullptr)
+            _exit(99);
+        dup2(ends[1], STDOUT_FILENO);
+        execl(STP_STEPTUNE, "steptune", "tune", "--for", "99s", "-o", "a.conf",
+              "--", "seq", "60000", nullptr);
+        _exit(98);
+    }
+    close(ends[1]);
+    for (int i = 0, n = 0; i < 2000 && n < 60000; i++) {
+        ioctl(ends[0], FIONREAD, &n); // until the pipe is full
+        usleep(1000);
+    }
+    std::string text;
+    char part[4096];
+    for (ssize_t n; (n = read(ends[0], part, sizeof(part))) > 0;)
+        text.append(part, static_cast<size_t>(n));
+    close(ends[0]);
+    waitpid(child, nullptr, 0);
+    EXPECT_EQ(60000u, Count(text, "\n"));
 }
 
 } // namespace

@@ -178,7 +178,7 @@ static void job_echo(struct job_run *run, bool is_over)
     if (run->echo < 0)
         run->echo = open(run->output, O_RDONLY | O_CLOEXEC);
     for (int i = 0; is_over || i < PIECES; i++) {
-        if (!is_over && poll(&out, 1, WAIT_MS) <= 0)
+        if (poll(&out, 1, is_over ? -1 : WAIT_MS) <= 0)
             return;
         n = read(run->echo, text, sizeof(text));
         for (ssize_t at = 0, done; at < n; at += done) {
