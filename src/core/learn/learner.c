@@ -14,6 +14,8 @@ enum {
     FIND_MAX = 1 << 20,
     SAMPLE_CALLS = 256,    /* that are timed to choose a window, at least */
     SAMPLE_SEQUENCES = 10, /* likewise, of a long sequence */
+    STRETCH_SEQUENCES = 9, /* in a row, at least: blocks of one sequence and
+                              their noise */
     CHECK_CALLS = 256,     /* between two looks at whether it still repeats */
     BROKEN_CHECKS = 8,     /* that failed in a row: the job has changed */
     LATE_CALLS = 1280,     /* by which a time may be late */
@@ -56,9 +58,12 @@ struct stp_learner {
     uint64_t *end_ns;   /* likewise, behind them */
     struct stp_delays delays;
     struct stp_window_choice window;
-    uint8_t shares[STP_BANDIT_KEYS]; /* of the sequence; at most 255 */
+    uint8_t shares[STP_BANDIT_KEYS];   /* of the sequence; at most 255 */
+    uint8_t keys_of[STP_SEQUENCE_MAX]; /* the sequence that was sampled */
+    size_t expected;                   /* place in it of the next call */
+    uint64_t seen;                     /* calls that were compared with it */
+    uint64_t odd_at; /* calls up to and with the last that was not expected */
     uint64_t check_at;
-    uint64_t broken_at; /* calls at the last check that failed */
     unsigned n_broken;
     bool is_alone; /* reported so */
     bool is_ended; /* the schedule is, and what it tells was not reported */
@@ -295,15 +300,17 @@ static bool learner_count_shares(const struct stp_learner *l, uint64_t from,
     return true;
 }
 
-/* Reports what the samples spend in collectives, which bounds all gains. */
-static void learner_tell_headroom(struct stp_learner *l, const uint8_t *keys)
+/* Reports what the 'n' samples from 'first' on, which repeat the sequence,
+ * spend in collectives, which bounds all gains. */
+static void learner_tell_headroom(struct stp_learner *l, const uint8_t *keys,
+                                  size_t first, size_t n)
 {
     const double at_once = stp_delays_short(&l->delays);
     struct stp_headroom h;
     double bound;
 
-    if (!stp_headroom_measure(keys, l->begin_ns, l->end_ns, l->n_samples,
-                              l->sequence, &h) ||
+    if (!stp_headroom_measure(keys + first, l->begin_ns + first,
+                              l->end_ns + first, n, l->sequence, &h) ||
         h.busy_us >= h.step_us) /* no bound but all of it */
         return;
     bound = h.step_us / (h.step_us - h.busy_us);
@@ -372,7 +379,25 @@ static void learner_end_scheduled_sample(struct stp_learner *l)
     if (stp_windows_choose(l->begin_ns, l->n_samples, l->window.n_calls,
                            &choice))
         stp_bandit_set_noise(l->bandit, choice.noise);
-    learner_tell_headroom(l, keys);
+    learner_tell_headroom(l, keys, 0, l->n_samples);
+}
+
+/* The samples before sample *end_ret that repeat the sequence: the most of them
+ * in a row, as an evaluation may come between. */
+static size_t learner_find_stretch(const struct stp_learner *l,
+                                   const uint8_t *keys, size_t *end_ret)
+{
+    size_t from = 0, most = 0;
+
+    for (size_t i = l->sequence; i < l->n_samples; i++) {
+        if (keys[i] != keys[i - l->sequence])
+            from = i + 1 - l->sequence;
+        if (i + 1 - from > most) {
+            most = i + 1 - from;
+            *end_ret = i + 1;
+        }
+    }
+    return most;
 }
 
 /* Finds a window to propose; false if there is none yet, calls do not repeat,
@@ -381,29 +406,35 @@ static bool learner_end_sample(struct stp_learner *l,
                                struct stp_proposal *proposal_ret)
 {
     uint8_t keys[STP_HISTORY_CALLS];
+    size_t n = 0, end = 0;
 
     /* The last sample's time must have arrived, or be overdue. */
     if (l->begin_ns[l->n_samples - 1] == 0 &&
         learner_calls(l) <= l->sample_from + l->n_samples + LATE_CALLS)
         return false;
-    if (!stp_history_copy(l->history, l->sample_from, l->n_samples, keys) ||
-        !stp_sequence_holds(keys, l->n_samples, l->sequence)) {
+    if (stp_history_copy(l->history, l->sample_from, l->n_samples, keys))
+        n = learner_find_stretch(l, keys, &end);
+    if (n < FIND_CALLS || n < STRETCH_SEQUENCES * l->sequence) {
         if (l->find_least < STP_HISTORY_CALLS / 4)
             l->find_least *= 2;
         learner_find_again(l);
         return false;
     }
-    if (!stp_windows_choose(l->begin_ns, l->n_samples, l->sequence,
+    if (!stp_windows_choose(l->begin_ns + end - n, n, l->sequence,
                             &l->window) ||
-        !learner_count_shares(l, l->sample_from, l->shares)) {
+        !learner_count_shares(l, l->sample_from + end - n, l->shares)) {
         learner_find_again(l);
         return false;
     }
     learner_set_window(l);
     stp_bandit_set_noise(l->bandit, l->window.noise);
-    learner_tell_headroom(l, keys);
+    learner_tell_headroom(l, keys, end - n, n);
     l->phase = TRY;
     l->needs_window = false;
+    memcpy(l->keys_of, keys + end - l->sequence, l->sequence);
+    l->seen = l->sample_from + end;
+    l->expected = 0;
+    l->odd_at = 0;
     l->n_broken = 0;
     l->check_at = learner_calls(l) + CHECK_CALLS;
     *proposal_ret = (struct stp_proposal){.kind = STP_PROPOSE_WINDOW,
@@ -411,26 +442,35 @@ static bool learner_end_sample(struct stp_learner *l,
     return true;
 }
 
-/* Looks now and then whether the job still makes the same calls. */
-static void learner_check_sequence(struct stp_learner *l)
+/* Compares the new calls with the sequence, which resumes after calls of
+ * another kind, an evaluation's, say.  Now and then it is judged whether the
+ * job still makes the calls of the sequence. */
+static void learner_follow_sequence(struct stp_learner *l)
 {
-    uint64_t n_calls = learner_calls(l);
-    size_t n = 2 * l->sequence;
-    uint8_t keys[2 * STP_SEQUENCE_MAX], shares[STP_BANDIT_KEYS];
+    const uint64_t n_calls = learner_calls(l);
+    uint8_t keys[STP_HISTORY_CALLS];
+    size_t n = (size_t)(n_calls - l->seen);
 
-    if (n_calls < l->check_at || n_calls < n)
+    if (n > sizeof(keys) || !stp_history_copy(l->history, l->seen, n, keys)) {
+        stp_windows_break_all(l->windows);
+        l->seen = l->odd_at = n_calls;
+        n = 0;
+    }
+    for (size_t i = 0; i < n; i++, l->seen++) {
+        if (keys[i] == l->keys_of[l->expected]) {
+            l->expected = (l->expected + 1) % l->sequence;
+            continue;
+        }
+        stp_windows_break(l->windows, l->seen);
+        l->odd_at = l->seen + 1;
+    }
+    if (n_calls < l->check_at)
         return;
     l->check_at = n_calls + CHECK_CALLS;
-    if (stp_history_copy(l->history, n_calls - n, n, keys) &&
-        stp_sequence_holds(keys, n, l->sequence) &&
-        learner_count_shares(l, n_calls - n, shares) &&
-        memcmp(shares, l->shares, sizeof(shares)) == 0)
+    if (n_calls >= l->odd_at + 2 * l->sequence)
         l->n_broken = 0;
-    else {
-        l->broken_at = n_calls;
-        if (++l->n_broken == BROKEN_CHECKS)
-            learner_find_again(l);
-    }
+    else if (++l->n_broken == BROKEN_CHECKS)
+        learner_find_again(l);
 }
 
 /* ---- times ---- */
@@ -457,15 +497,13 @@ static void learner_take_blocks(struct stp_learner *l)
         const bool is_set = block.trial.key == STP_BANDIT_SET;
         double gain = is_set ? 1 / exp(block.gain) : exp(block.gain);
 
-        /* A block counts only if its windows made the same calls; the windows
-         * of a set are longer than the history, which cannot check them. */
+        /* A block counts only if its windows made the same calls; those of a
+         * set are told without what came between. */
         block.is_complete &=
-            learner_is_scheduled(l) ? true
-            : is_set
-                ? l->broken_at <= block.first_call
-                : n <= sizeof(keys) &&
-                      stp_history_copy(l->history, block.first_call, n, keys) &&
-                      stp_sequence_holds(keys, n, block.trial.n_calls);
+            learner_is_scheduled(l) || is_set ||
+            (n <= sizeof(keys) &&
+             stp_history_copy(l->history, block.first_call, n, keys) &&
+             stp_sequence_holds(keys, n, block.trial.n_calls));
         if (block.is_complete) {
             l->window.call_us +=
                 (block.own_us / block.trial.n_calls - l->window.call_us) / 16;
@@ -653,7 +691,8 @@ static bool learner_want(struct stp_learner *l, struct stp_proposal *p)
                                    .n_calls = l->window.n_calls};
         return true;
     }
-    return (l->n_broken == 0 && learner_want_by_bandit(l, p)) ||
+    return (learner_calls(l) >= l->odd_at + 2 * l->sequence &&
+            learner_want_by_bandit(l, p)) ||
            learner_want_long_epochs(l, p);
 }
 
@@ -677,7 +716,7 @@ bool stp_learner_wants(struct stp_learner *learner, bool may_propose,
     struct stp_learner *l = learner;
 
     if (l->phase == TRY && !learner_is_scheduled(l))
-        learner_check_sequence(l);
+        learner_follow_sequence(l);
     if (!learner_is_by_file(l))
         learner_take_blocks(l);
     learner_report_results(l);

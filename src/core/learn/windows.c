@@ -35,6 +35,7 @@ struct pending {
     double gains[STP_TRIAL_BLOCKS];
     uint64_t begin_ns[N_TIMES]; /* of windows, and of what follows the last; 0:
                                    not known */
+    unsigned n_odd[N_TIMES];    /* calls that are not the window's */
 };
 
 /* A ring; the oldest trial is at 'first'. */
@@ -42,6 +43,10 @@ struct stp_windows {
     size_t first;
     size_t n;
     uint64_t last_call; /* the latest whose time arrived */
+    /* over pairs of windows with the same arm: by how many one has more odd
+     * calls, times what these take, and squared */
+    double odd_us;
+    double odd_squares;
     struct pending trials[STP_WINDOWS_TRIALS];
 };
 
@@ -99,11 +104,22 @@ void stp_windows_break(struct stp_windows *windows, uint64_t call)
     for (size_t i = 0; i < windows->n; i++) {
         struct pending *p = windows_at(windows, i);
         const uint64_t at = call - p->trial.first_call;
-        const uint64_t block = at / block_calls(&p->trial);
+        const uint64_t window = at / p->trial.n_calls;
 
-        if (call >= p->trial.first_call && block < p->trial.n_blocks)
-            p->broken |= 1U << block;
+        if (call < p->trial.first_call ||
+            window >= stp_trial_windows(&p->trial))
+            continue;
+        if (p->trial.is_twofold)
+            p->n_odd[window]++;
+        else
+            p->broken |= 1U << at / block_calls(&p->trial);
     }
+}
+
+void stp_windows_break_all(struct stp_windows *windows)
+{
+    for (size_t i = 0; i < windows->n; i++)
+        windows_at(windows, i)->broken = ~0U;
 }
 
 /* ---- blocks ---- */
@@ -124,6 +140,39 @@ static bool block_read(const struct pending *p, unsigned block,
         us[i] = (double)(ns[1] - ns[0]) / 1e3;
     }
     return true;
+}
+
+/* Takes odd calls out of a twofold trial's windows, which have so many fewer of
+ * the others: windows of the same arm with unlike numbers tell what an odd one
+ * takes on average.  False if that is not known yet and matters. */
+static bool block_take_odd_out(struct stp_windows *windows,
+                               const struct pending *p, unsigned block,
+                               double us[STP_BLOCK_WINDOWS])
+{
+    const double n = p->trial.n_calls;
+    double odd[STP_BLOCK_WINDOWS];
+    bool is_right = true;
+
+    if (!p->trial.is_twofold)
+        return true;
+    for (unsigned i = 0; i < STP_BLOCK_WINDOWS; i++)
+        odd[i] = p->n_odd[2 * (STP_BLOCK_WINDOWS * block + i) + 1];
+    for (unsigned i = 0; i < STP_BLOCK_WINDOWS / 2; i++) {
+        const unsigned mate = STP_BLOCK_WINDOWS - 1 - i;
+        const double more = odd[i] - odd[mate];
+
+        windows->odd_us +=
+            more * (us[i] * (n - odd[mate]) - us[mate] * (n - odd[i])) / n;
+        windows->odd_squares += more * more;
+    }
+    if (!(windows->odd_squares > 0))
+        return odd[0] + odd[3] == odd[1] + odd[2];
+    for (unsigned i = 0; i < STP_BLOCK_WINDOWS; i++) {
+        us[i] -= odd[i] * windows->odd_us / windows->odd_squares;
+        us[i] *= n / (n - odd[i]);
+        is_right &= us[i] > 0 && odd[i] < n;
+    }
+    return is_right;
 }
 
 /* The call before which block 'i' begins. */
@@ -291,10 +340,12 @@ bool stp_windows_next(struct stp_windows *windows, uint64_t too_late,
         (i == 0 && !p->is_shared && !windows_solve(windows, too_late)))
         return false;
     if (block_read(p, i, us)) {
+        const bool is_even = block_take_odd_out(windows, p, i, us);
         const bool is_baab = stp_trial_is_arm(
             p->trial.first_call, p->trial.pattern, i * STP_BLOCK_WINDOWS);
         double outer = (us[0] + us[3]) / 2, inner = (us[1] + us[2]) / 2;
 
+        block.is_complete = is_even;
         block.own_us = is_baab ? inner : outer;
         block.arm_us = is_baab ? outer : inner;
         block.gain = is_baab ? -block_gain(us) : block_gain(us);

@@ -48,9 +48,14 @@ bool stp_windows_begin(struct stp_windows *windows,
 /* Takes the time 'ns', above 0, at which call 'call' began on the GPU. */
 void stp_windows_time(struct stp_windows *windows, uint64_t call, uint64_t ns);
 
-/* Call number 'call' was not the one that the windows' equal work has: the
- * block that it is in is not complete. */
+/* Call number 'call' was not the one that the windows' equal work has, but an
+ * evaluation's, say.  The block that it is in is not complete; a twofold
+ * trial's is told without the time of such calls, which windows of the same arm
+ * with unlike numbers of them show. */
 void stp_windows_break(struct stp_windows *windows, uint64_t call);
+
+/* Nobody knows what the last calls were: no block under way is complete. */
+void stp_windows_break_all(struct stp_windows *windows);
 
 /* Takes the next block in order, once its times have arrived or are no longer
  * expected. Times are no longer expected once times of later windows have

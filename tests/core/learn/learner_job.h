@@ -178,8 +178,9 @@ class Job : public testing::Test
                     uint64_t(t.ns + 1e3 * busy_us_(t.key, Name(t.key, t.arm))));
             gpu_.pop_front();
         }
-        if (n_calls_ % think_every_ == 0 && !has_proposal_)
-            has_proposal_ = stp_learner_wants(learner_.get(), true, &proposal_);
+        if (n_calls_ % think_every_ == 0)
+            has_proposal_ |=
+                stp_learner_wants(learner_.get(), !has_proposal_, &proposal_);
         if (has_proposal_ && n_refusals_ > 0 &&
             (proposal_.kind == STP_PROPOSE_TRIAL ||
              proposal_.kind == STP_PROPOSE_ROUND)) {

@@ -33,15 +33,21 @@ struct Gains {
     }
 };
 
-// A minute of steps of 36 ms, five all-reduces of a kind and a small one, one
-// of sixteen of which stalls for 4 to 13 ms.
-class Stalling : public learner_job::Job
+// A minute of steps of 36 ms, five all-reduces of a kind and a small one, which
+// either stall, one of sixteen for 4 to 13 ms, or are interrupted: after some
+// steps the job evaluates, which takes four small all-reduces and 'ms'.
+struct Evaluations {
+    unsigned steps;
+    double ms; // 0: none
+};
+
+class Minute : public learner_job::Job
 {
   public:
     void TestBody() override
     {
     }
-    void Run(const Gains &gains, uint64_t seed)
+    void Run(const Gains &gains, uint64_t seed, const Evaluations &evaluations)
     {
         noise_ = 0;
         confirm_us_ = 300000;
@@ -51,7 +57,7 @@ class Stalling : public learner_job::Job
         for (uint64_t n = 1; now_ns() < 61e9; n++) {
             const double call_us = 6000 * std::exp(.003 * Noise(seed, n));
             const double stall_us =
-                stp_rng_unit(seed, 2 * n) < 1. / 16
+                evaluations.ms == 0 && stp_rng_unit(seed, 2 * n) < 1. / 16
                     ? 4000 + 9000 * stp_rng_unit(seed, 2 * n + 1)
                     : 0;
 
@@ -59,6 +65,11 @@ class Stalling : public learner_job::Job
                 Call(i / 5, [&](unsigned key, const Arm &arm) {
                     return call_us + (i == 2 ? stall_us : 0) -
                            (key == 0 ? gains.Of(arm) * 36000 / 5 : 0);
+                });
+            for (unsigned i = 0; i < 4 && n % evaluations.steps == 0; i++)
+                Call(2, [&](unsigned, const Arm &) {
+                    return evaluations.ms * 250 *
+                           std::exp(.01 * Noise(~seed, n));
                 });
         }
     }
@@ -84,6 +95,23 @@ class Stalling : public learner_job::Job
     }
 };
 
+// Sums up the journals of 'n_comms' such jobs; the sum is to be freed.
+stp_learning Learn(const Gains &gains, uint64_t n_comms, uint64_t seed,
+                   const Evaluations &evaluations)
+{
+    std::vector<stp_journal_line> all;
+    stp_learning sum{};
+
+    for (uint64_t comm = 1; comm <= n_comms; comm++) {
+        Minute job;
+        job.Run(gains, 100 * comm + seed, evaluations);
+        job.AddTo(&all, comm);
+    }
+    const stp_journal_lines lines = {all.data(), all.size()};
+    stp_learning_sum(&lines, &sum);
+    return sum;
+}
+
 // Blocks that stalls have hit count neither for an arm nor for those that are
 // compared with it, and no communicator's are taken for another one's.
 TEST(PlantedLearning, TellsTheGainsOfArmsWhereGpusStall)
@@ -99,16 +127,8 @@ TEST(PlantedLearning, TellsTheGainsOfArmsWhereGpusStall)
 
     for (const auto &c : cases)
         for (uint64_t seed = 1; seed <= 20; seed++) {
-            std::vector<stp_journal_line> all;
-            stp_learning sum{};
+            stp_learning sum = Learn(c.gains, c.n_comms, seed, {100000, 0});
 
-            for (uint64_t comm = 1; comm <= c.n_comms; comm++) {
-                Stalling job;
-                job.Run(c.gains, 100 * comm + seed);
-                job.AddTo(&all, comm);
-            }
-            const stp_journal_lines lines = {all.data(), all.size()};
-            stp_learning_sum(&lines, &sum);
             for (size_t a = 0; a < sum.keys[0].n_arms; a++) {
                 const stp_learning_arm &arm = sum.keys[0].arms[a];
                 const auto gain = stp_learning_gain_of(&arm.blocks);
@@ -129,6 +149,30 @@ TEST(PlantedLearning, TellsTheGainsOfArmsWhereGpusStall)
     EXPECT_GE(n_close, .85 * n) << "less than half, with stalls";
     EXPECT_GE(n_held, .94 * n);
     EXPECT_EQ(0u, n_false);
+}
+
+// An evaluation takes calls and time that are no step's: what the rules gain
+// together is told without them, however often it comes.
+TEST(PlantedLearning, ComparesTheRulesOfJobsThatEvaluateOften)
+{
+    const Evaluations all[] = {
+        {300, 800}, {60, 200}, {28, 100}, {28, 600}, {14, 50}};
+    const double is = 1 / (1 - .035);
+    unsigned n_told = 0, n_held = 0, n_close = 0;
+
+    for (const Evaluations &evaluations : all)
+        for (uint64_t seed = 1; seed <= 20; seed++) {
+            stp_learning sum = Learn({.02, .035}, 1, seed, evaluations);
+            const auto gain = stp_learning_gain_of(&sum.sets[0].blocks);
+            const bool told = sum.sets[0].blocks.n >= 6;
+            n_told += told;
+            n_close += told && std::abs(gain.gain - is) < .003;
+            n_held += told && gain.low < is + 1e-4 && is - 1e-4 < gain.high;
+            stp_learning_free(&sum);
+        }
+    EXPECT_LE(95u, n_told) << "of 100";
+    EXPECT_GE(n_close, .85 * n_told);
+    EXPECT_GE(n_held, .9 * n_told);
 }
 
 } // namespace
