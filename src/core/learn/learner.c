@@ -48,10 +48,11 @@ struct stp_learner {
     struct stp_windows *windows;
 
     enum learner_phase phase;
-    uint64_t find_at;   /* calls at the next search */
-    uint64_t find_wait; /* and from that to the one after it */
-    size_t find_least;  /* calls in which a sequence must repeat */
-    size_t sequence;    /* calls */
+    uint64_t find_at;    /* calls at the next search */
+    uint64_t find_wait;  /* and from that to the one after it */
+    size_t find_least;   /* calls in which a sequence must repeat */
+    size_t sequence;     /* calls */
+    bool is_interrupted; /* no sequence repeats without calls between */
     uint64_t sample_from;
     size_t n_samples;   /* asked for */
     uint64_t *begin_ns; /* of the samples; owned; NULL: none */
@@ -272,6 +273,9 @@ static void learner_find(struct stp_learner *l)
         !stp_history_copy(l->history, n_calls - n, n, keys))
         return;
     l->sequence = stp_sequence_find(keys, n, l->find_least);
+    l->is_interrupted = l->sequence == 0 && n == sizeof(keys);
+    if (l->is_interrupted)
+        l->sequence = stp_sequence_find(keys, n, FIND_CALLS);
     if (l->sequence == 0) {
         learner_find_again(l);
         if (n_calls >= ALONE_CALLS && !l->is_alone) {
@@ -414,7 +418,8 @@ static bool learner_end_sample(struct stp_learner *l,
         return false;
     if (stp_history_copy(l->history, l->sample_from, l->n_samples, keys))
         n = learner_find_stretch(l, keys, &end);
-    if (n < FIND_CALLS || n < STRETCH_SEQUENCES * l->sequence) {
+    if (n < l->n_samples && (!l->is_interrupted || n < FIND_CALLS ||
+                             n < STRETCH_SEQUENCES * l->sequence)) {
         if (l->find_least < STP_HISTORY_CALLS / 4)
             l->find_least *= 2;
         learner_find_again(l);

@@ -439,48 +439,28 @@ TEST_F(Calls, OfUnequalWorkAreNoBlocks)
     }
 }
 
-// The learner takes the times of a block, and looks at the calls when there
-// are 256 more.
-TEST_F(Calls, OfASetCountIfNoCheckFailedSinceItsBlockBegan)
+// A call that is not the sequence's is the only one of its window here.
+TEST_F(Calls, OfASetCountUnlessAWindowThatCountsHasNoOther)
 {
-    const struct {
-        const char *name;
-        int64_t begin; // of the block, after the check
-        bool fails, counts;
-    } cases[] = {
-        {"after a check that failed", 0, true, true},
-        {"before it", -1, true, false},
-        {"before one that did not", -1, false, true},
-    };
-
-    for (const auto &c : cases) {
-        SCOPED_TRACE(c.name);
+    for (const uint64_t window : {0, 1, 2, 9}) {
+        SCOPED_TRACE(window);
         Open(TwoArms(1));
         Recall(0, {.1, -1});
         FindWindow({0});
-        const uint64_t check = n_calls_ + 256;
+        const uint64_t begin = n_calls_ + 256;
         ASSERT_TRUE(Next(0));
         Take();
         ASSERT_TRUE(Next(0));
         ASSERT_EQ(STP_PROPOSE_CONFIRM, wanted_.kind);
-        stp_bandit_set_state set =
-            stp_bandit_get_set(stp_learner_bandit(learner_.get()));
-        Note(STP_NOTE_TRIAL, STP_BANDIT_SET, 0, check + uint64_t(c.begin), 1,
-             1);
-        while (n_calls_ < check - 1)
-            EXPECT_FALSE(Next(0));
-        Next(c.fails ? 5 : 0);
-        while (n_calls_ < check + 20)
-            Next(0);
+        Note(STP_NOTE_TRIAL, STP_BANDIT_SET, 0, begin, 1, 1);
+        while (n_calls_ < begin + 20)
+            Next(n_calls_ + 1 == begin + window ? 5 : 0);
 
         ASSERT_THAT(Events(STP_LEARN_SET), SizeIs(1));
-        EXPECT_EQ(c.counts, Events(STP_LEARN_SET)[0].gain > 0);
+        EXPECT_EQ(window != 2, Events(STP_LEARN_SET)[0].gain > 0);
         EXPECT_EQ(
-            c.counts,
+            window != 2,
             stp_bandit_get_set(stp_learner_bandit(learner_.get())).n_blocks);
-        EXPECT_EQ(
-            set.number,
-            stp_bandit_get_set(stp_learner_bandit(learner_.get())).number);
     }
 }
 

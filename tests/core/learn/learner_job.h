@@ -229,11 +229,6 @@ class Job : public testing::Test
         return Name(key, in_force_[key]);
     }
 
-    double now_ns() const
-    {
-        return now_ns_;
-    }
-
     struct Timed {
         uint64_t call;
         unsigned key, arm;
@@ -246,6 +241,7 @@ class Job : public testing::Test
     std::vector<stp_learn_event> events_;
     CallUs busy_us_; // of a call's time that of its collective; none: not told
     double noise_ = .002;
+    double now_ns_ = 1e9;
     uint64_t seed_ = 1;
     size_t ahead_ = 172;
     unsigned think_every_ = 48;
@@ -257,7 +253,6 @@ class Job : public testing::Test
 
   private:
     unsigned n_keys_ = 0;
-    double now_ns_ = 1e9;
     std::deque<Timed> gpu_;
     bool has_proposal_ = false, in_trial_ = false;
     stp_proposal proposal_{};

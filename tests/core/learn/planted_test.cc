@@ -71,7 +71,7 @@ class Plants : public Job
     }
     double now_s() const
     {
-        return (now_ns() - 1e9) / 1e9;
+        return (now_ns_ - 1e9) / 1e9;
     }
     bool HasFound()
     {

@@ -262,28 +262,48 @@ TEST_F(SharedWindows, HaveTheNoiseOfTheirBlocks)
     EXPECT_NEAR(.002, std::sqrt(squares / double(n)), .0001);
 }
 
-// The second of two windows in a row counts.
+// The second of two windows in a row counts, without the calls between.
 TEST(Windows, OfATwofoldTrialAreTheLastOfEachTurn)
 {
-    Windows windows(stp_windows_new());
+    const struct {
+        std::vector<unsigned> odd; // windows of 10 calls, for each odd one
+        double us[4];
+        bool is_complete;
+        double own_us, arm_us;
+    } cases[] = {
+        {{}, {100, 80, 82, 102}, true, 101, 81},
+        {{0, 2, 6}, {100, 80, 82, 102}, true, 101, 81},
+        {{1, 1}, {8 * 10 + 2 * 30, 80, 82, 100}, true, 100, 81},
+        {{1, 3}, {9 * 10 + 30, 9 * 8 + 30, 80, 100}, true, 100, 80},
+        {{1, 3, 5, 7}, {100, 80, 82, 102}, true, 101, 81}, // as it is
+        {{1, 7}, {130, 80, 82, 132}, false, 131, 81},      // not told apart
+        {std::vector<unsigned>(10, 1), {30, 80, 82, 100}, false, 0, 0},
+    };
     stp_trial trial = Trial(FirstCall(false), 1);
-    stp_block block;
 
     trial.is_twofold = true;
     EXPECT_EQ(8u, stp_trial_windows(&trial));
-    ASSERT_TRUE(stp_windows_begin(windows.get(), &trial));
-    Give(windows, trial, {1, 100, 2, 80, 3, 82, 4, 102});
-    ASSERT_TRUE(stp_windows_next(windows.get(), 0, &block));
+    for (const auto &c : cases) {
+        Windows windows(stp_windows_new());
+        stp_block block;
 
-    EXPECT_TRUE(block.is_complete);
-    EXPECT_TRUE(block.is_last);
-    EXPECT_EQ(trial.first_call, block.first_call);
-    EXPECT_NEAR(101, block.own_us, 1e-9);
-    EXPECT_NEAR(81, block.arm_us, 1e-9);
-    EXPECT_NEAR(std::log(101. / 81), block.gain, 1e-9);
-
+        ASSERT_TRUE(stp_windows_begin(windows.get(), &trial));
+        for (unsigned window : c.odd)
+            stp_windows_break(windows.get(), trial.first_call + window * 10);
+        Give(windows, trial, {1, c.us[0], 2, c.us[1], 3, c.us[2], 4, c.us[3]});
+        ASSERT_TRUE(stp_windows_next(windows.get(), 0, &block));
+        SCOPED_TRACE(&c - cases);
+        EXPECT_EQ(c.is_complete, block.is_complete);
+        EXPECT_TRUE(block.is_last);
+        EXPECT_EQ(trial.first_call, block.first_call);
+        if (!c.is_complete)
+            continue;
+        EXPECT_NEAR(c.own_us, block.own_us, 1e-9);
+        EXPECT_NEAR(c.arm_us, block.arm_us, 1e-9);
+        EXPECT_NEAR(std::log(c.own_us / c.arm_us), block.gain, 1e-9);
+    }
     trial.n_blocks = STP_TRIAL_BLOCKS;
-    EXPECT_FALSE(stp_windows_begin(windows.get(), &trial)) << "too many";
+    EXPECT_FALSE(stp_windows_begin(Windows(stp_windows_new()).get(), &trial));
 }
 
 TEST(Windows, AreReadInOrderWhenTheirTimesArriveLate)

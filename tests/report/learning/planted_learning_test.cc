@@ -49,27 +49,32 @@ class Minute : public learner_job::Job
     }
     void Run(const Gains &gains, uint64_t seed, const Evaluations &evaluations)
     {
+        const unsigned n_calls = evaluations.ms > 0 ? 30 : 6; // of a step
         noise_ = 0;
         confirm_us_ = 300000;
         ahead_ = 20;
         think_every_ = 2;
         Open(STP_LEARN_GPU, 1);
-        for (uint64_t n = 1; now_ns() < 61e9; n++) {
-            const double call_us = 6000 * std::exp(.003 * Noise(seed, n));
+        for (uint64_t n = 1; now_ns_ < 61e9; n++) {
+            const bool evaluates =
+                stp_rng_unit(~seed, n) * evaluations.steps < 1;
+            const double call_us =
+                36000. / n_calls * std::exp(.003 * Noise(seed, n));
             const double stall_us =
                 evaluations.ms == 0 && stp_rng_unit(seed, 2 * n) < 1. / 16
                     ? 4000 + 9000 * stp_rng_unit(seed, 2 * n + 1)
                     : 0;
 
-            for (unsigned i = 0; i < 6; i++)
-                Call(i / 5, [&](unsigned key, const Arm &arm) {
+            for (unsigned i = 0; i < n_calls; i++)
+                Call(i / (n_calls - 1), [&](unsigned key, const Arm &arm) {
                     return call_us + (i == 2 ? stall_us : 0) -
-                           (key == 0 ? gains.Of(arm) * 36000 / 5 : 0);
+                           (key == 0 ? gains.Of(arm) * 36000 / (n_calls - 1)
+                                     : 0);
                 });
-            for (unsigned i = 0; i < 4 && n % evaluations.steps == 0; i++)
+            for (unsigned i = 0; i < 4 && evaluates; i++)
                 Call(2, [&](unsigned, const Arm &) {
                     return evaluations.ms * 250 *
-                           std::exp(.01 * Noise(~seed, n));
+                           std::exp(.01 * Noise(seed + 1, n));
                 });
         }
     }
