@@ -16,6 +16,7 @@ enum {
     SAMPLE_SEQUENCES = 10, /* likewise, of a long sequence */
     STRETCH_SEQUENCES = 9, /* in a row, at least: blocks of one sequence and
                               their noise */
+    STRETCHES = 3,         /* that are looked at, where calls come between */
     CHECK_CALLS = 256,     /* between two looks at whether it still repeats */
     BROKEN_CHECKS = 8,     /* that failed in a row: the job has changed */
     LATE_CALLS = 1280,     /* by which a time may be late */
@@ -248,6 +249,8 @@ static void learner_begin_samples(struct stp_learner *l)
     l->n_samples = SAMPLE_SEQUENCES * l->sequence;
     if (l->n_samples < SAMPLE_CALLS)
         l->n_samples = SAMPLE_CALLS;
+    if (l->is_interrupted)
+        l->n_samples *= STRETCHES;
     if (l->n_samples > most_samples)
         l->n_samples = most_samples;
     free(l->begin_ns);
@@ -275,7 +278,7 @@ static void learner_find(struct stp_learner *l)
     l->sequence = stp_sequence_find(keys, n, l->find_least);
     l->is_interrupted = l->sequence == 0 && n == sizeof(keys);
     if (l->is_interrupted)
-        l->sequence = stp_sequence_find(keys, n, FIND_CALLS);
+        l->sequence = stp_sequence_find(keys, n, SAMPLE_CALLS);
     if (l->sequence == 0) {
         learner_find_again(l);
         if (n_calls >= ALONE_CALLS && !l->is_alone) {
@@ -418,7 +421,7 @@ static bool learner_end_sample(struct stp_learner *l,
         return false;
     if (stp_history_copy(l->history, l->sample_from, l->n_samples, keys))
         n = learner_find_stretch(l, keys, &end);
-    if (n < l->n_samples && (!l->is_interrupted || n < FIND_CALLS ||
+    if (n < l->n_samples && (!l->is_interrupted || n < SAMPLE_CALLS ||
                              n < STRETCH_SEQUENCES * l->sequence)) {
         if (l->find_least < STP_HISTORY_CALLS / 4)
             l->find_least *= 2;
