@@ -266,6 +266,39 @@ static void learner_begin_samples(struct stp_learner *l)
     l->phase = SAMPLE;
 }
 
+/* Calls around 'end' that repeat with 'sequence'. */
+static size_t learner_count_run(const uint8_t *keys, size_t n, size_t end,
+                                size_t sequence)
+{
+    size_t from = end - 1, to = end;
+
+    while (from > sequence && keys[from - 1] == keys[from - 1 - sequence])
+        from--;
+    while (to < n && keys[to] == keys[to - sequence])
+        to++;
+    return to - from + sequence;
+}
+
+/* The sequence that repeats often enough between other calls, in the longest
+ * run; 0: none.  In shorter runs than others one of equal calls is no step, but
+ * a part of it. */
+static size_t learner_find_interrupted(const uint8_t *keys, size_t n)
+{
+    bool is_first = true;
+
+    for (size_t least = n / 2; least >= FIND_CALLS; least /= 2)
+        for (size_t end = n; end >= least; end -= FIND_CALLS / 2) {
+            const size_t sequence = stp_sequence_find(keys, end, least);
+
+            if (sequence > 0 && (sequence > 1 || is_first) &&
+                learner_count_run(keys, n, end, sequence) >
+                    STRETCH_SEQUENCES * sequence)
+                return sequence;
+            is_first &= sequence == 0;
+        }
+    return 0;
+}
+
 static void learner_find(struct stp_learner *l)
 {
     uint8_t keys[STP_HISTORY_CALLS / 2];
@@ -278,7 +311,7 @@ static void learner_find(struct stp_learner *l)
     l->sequence = stp_sequence_find(keys, n, l->find_least);
     l->is_interrupted = l->sequence == 0 && n == sizeof(keys);
     if (l->is_interrupted)
-        l->sequence = stp_sequence_find(keys, n, SAMPLE_CALLS);
+        l->sequence = learner_find_interrupted(keys, n);
     if (l->sequence == 0) {
         learner_find_again(l);
         if (n_calls >= ALONE_CALLS && !l->is_alone) {
@@ -421,8 +454,8 @@ static bool learner_end_sample(struct stp_learner *l,
         return false;
     if (stp_history_copy(l->history, l->sample_from, l->n_samples, keys))
         n = learner_find_stretch(l, keys, &end);
-    if (n < l->n_samples && (!l->is_interrupted || n < SAMPLE_CALLS ||
-                             n < STRETCH_SEQUENCES * l->sequence)) {
+    if (n < l->n_samples && (!l->is_interrupted || n < FIND_CALLS ||
+                             n <= STRETCH_SEQUENCES * l->sequence)) {
         if (l->find_least < STP_HISTORY_CALLS / 4)
             l->find_least *= 2;
         learner_find_again(l);
