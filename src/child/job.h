@@ -43,6 +43,7 @@ struct stp_job {
     const char *output; /* the file that gets what it prints, while its input is
                            empty and it runs in a process group of its own;
                            NULL: all of that is this process's */
+    bool is_aside;      /* without one, what it prints goes to standard error */
     unsigned limit_s;   /* after so long it is sent SIGTERM; 0: no limit */
     bool (*goes_on)(void *user); /* called each second until the job is to end,
                                     as false says, or the limit; or NULL */

@@ -50,6 +50,8 @@ int stp_cmd_check(int argc, char **argv);
 int stp_cmd_replay(int argc, char **argv);
 int stp_cmd_run(int argc, char **argv);
 int stp_cmd_compare(int argc, char **argv);
+/* That, with the result in 'fp'. */
+int stp_compare_into(int argc, char **argv, FILE *fp);
 int stp_cmd_plot(int argc, char **argv);
 int stp_cmd_report(int argc, char **argv);
 int stp_cmd_record(int argc, char **argv);

@@ -249,7 +249,8 @@ static int compare_finish(struct stp_compare_session *s, int status)
         if (n == 0)
             return status;
     }
-    if (stp_print_job_comparison(&s->runs, s->o->json, stdout, &err) != STP_OK)
+    if (stp_print_job_comparison(&s->runs, s->o->json, s->o->fp, &err) !=
+        STP_OK)
         return stp_complain_error(NULL, &err);
     for (unsigned i = 0; i < s->arms->n; i++) {
         is_told &= arms[i].nccl[0] != '\0';
@@ -332,11 +333,16 @@ static int compare_body(void *user, const struct stp_world *world)
     return status;
 }
 
-int stp_cmd_compare(int argc, char **argv)
+int stp_compare_into(int argc, char **argv, FILE *fp)
 {
-    struct stp_compare_options o = {0};
+    struct stp_compare_options o = {.fp = fp};
 
     stp_options_read(&compare_line, argc, argv, &o);
     return stp_launch_jobs("steptune compare -- mpirun ./job", compare_body,
                            &o);
+}
+
+int stp_cmd_compare(int argc, char **argv)
+{
+    return stp_compare_into(argc, argv, stdout);
 }

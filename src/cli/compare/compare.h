@@ -29,6 +29,7 @@ struct stp_compare_options {
     const char *loss;
     const char *output; /* NULL: a temporary folder */
     bool json;
+    FILE *fp; /* of the result */
     struct stp_arguments command;
 };
 

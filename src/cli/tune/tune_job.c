@@ -52,6 +52,7 @@ struct job_run {
     bool is_ended;                  /* this process may end the job */
     bool is_settled;                /* by --until */
     bool is_full;                   /* by what it printed */
+    cJSON *json;                    /* the result, where it is that */
     struct stp_job_end end;
 };
 
@@ -270,6 +271,7 @@ static int job_run(struct job_run *run)
         .variables = variables,
         .n_variables = sizeof(variables) / sizeof(variables[0]),
         .output = run->is_ended ? run->output : NULL,
+        .is_aside = run->job->json,
         .limit_s = run->job->limit_s,
         .goes_on = run->is_ended || run->is_of_rank_0 ? job_goes_on : NULL,
         .user = run,
@@ -367,6 +369,15 @@ static const char *job_explain(const struct job_run *run,
                  "compared: let it run longer";
 }
 
+/* NULL: nothing of ours did. */
+static const char *job_ended_by(const struct job_run *run)
+{
+    return !run->end.is_limited ? NULL
+           : run->is_full       ? "more than 1 GiB of output"
+           : run->is_settled    ? "--until"
+                                : "--for";
+}
+
 static void job_print_end(const struct job_run *run, FILE *fp)
 {
     const int64_t start_ms = run->first_ms - run->begin_ms;
@@ -381,16 +392,29 @@ static void job_print_end(const struct job_run *run, FILE *fp)
                 (double)start_ms / 1e3);
     if (run->end.is_limited)
         fprintf(fp, ", until %s ended it; what it printed is in %s.job.txt",
-                run->is_full      ? "more than 1 GiB of output"
-                : run->is_settled ? "--until"
-                                  : "--for",
-                run->job->output);
+                job_ended_by(run), run->job->output);
     else if (signal > 0)
         fprintf(fp, ", until signal %d (%s) ended it", signal,
                 strsignal(signal));
     else if (run->end.status != 0)
         fprintf(fp, " and ended with status %d", run->end.status);
     fputs(".\n", fp);
+}
+
+/* 'why': nothing was found out; or NULL. */
+static void job_put_json(struct job_run *run, const struct job_result *r,
+                         const char *why)
+{
+    run->json = cJSON_CreateObject();
+    stp_json_word(run->json, "command", run->command);
+    stp_json_word(run->json, "policy", why != NULL ? NULL : run->job->output);
+    stp_json_word(run->json, "why_no_policy", why);
+    stp_json_number(run->json, "seconds", run->end.wall_s);
+    stp_json_number(run->json, "status", run->end.status);
+    stp_json_word(run->json, "ended_by", job_ended_by(run));
+    stp_json_number(run->json, "comparisons", (double)r->last.n_blocks);
+    stp_json_job_rules(run->json, &r->rules);
+    stp_json_learned_keys(run->json, &r->last);
 }
 
 static void job_print(const struct job_run *run, const struct job_result *r,
@@ -400,19 +424,6 @@ static void job_print(const struct job_run *run, const struct job_result *r,
     const size_t n = r->rules.n;
     bool is_sure = true;
 
-    if (run->job->json) {
-        cJSON *root = cJSON_CreateObject();
-
-        stp_json_word(root, "command", run->command);
-        stp_json_word(root, "policy", run->job->output);
-        stp_json_number(root, "seconds", run->end.wall_s);
-        stp_json_number(root, "status", run->end.status);
-        stp_json_number(root, "comparisons", (double)r->last.n_blocks);
-        stp_json_job_rules(root, &r->rules);
-        stp_json_learned_keys(root, &r->last);
-        stp_json_finish(root, stdout);
-        return;
-    }
     job_print_end(run, stdout);
     putchar('\n');
     for (size_t i = 0; i < r->rules.n_totals; i++)
@@ -450,23 +461,29 @@ static int job_finish(struct job_run *run, const struct job_result *r)
     };
     char text[STP_CLI_PATH + 64];
     const char *why = job_explain(run, r, text);
+    enum stp_status status = STP_OK;
     struct stp_error err;
-    enum stp_status status;
 
-    if (why != NULL) {
-        job_print_end(run, stderr);
-        stp_print_headroom(&r->last, stderr);
-        return stp_complain("nothing was learned, and no policy is written: %s",
-                            why);
+    if (why == NULL) {
+        status = stp_policy_back_up(run->job->output, run->backup, &err);
+        STP_THEN(status, stp_job_rules_save(&r->rules, &origin,
+                                            run->job->output, &err));
+        if (status == STP_OK && run->backup[0] != '\0')
+            stp_complain(STP_POLICY_KEPT, run->job->output, run->backup);
+        /* a full disk takes the policy, and not the answer */
+        if (!run->job->json)
+            job_print(run, r, status == STP_OK);
     }
-    status = stp_policy_back_up(run->job->output, run->backup, &err);
-    STP_THEN(status,
-             stp_job_rules_save(&r->rules, &origin, run->job->output, &err));
-    if (status == STP_OK && run->backup[0] != '\0')
-        stp_complain(STP_POLICY_KEPT, run->job->output, run->backup);
-    /* a full disk takes the policy, and not the answer */
-    job_print(run, r, status == STP_OK);
-    return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
+    if (run->job->json)
+        job_put_json(run, r, status == STP_OK ? why : err.text);
+    if (status != STP_OK)
+        return stp_complain_error(NULL, &err);
+    if (why == NULL)
+        return STP_EXIT_OK;
+    job_print_end(run, stderr);
+    stp_print_headroom(&r->last, stderr);
+    return stp_complain("nothing was learned, and no policy is written: %s",
+                        why);
 }
 
 /* Whether a launcher started this process with another rank than 0, or its
@@ -561,9 +578,11 @@ int stp_tune_job(const struct stp_tune_job *job)
     stp_learning_free(&result.last);
     stp_remove_temporary(run.folder);
     stp_lock_release(&lock);
-    if (job->runs == 0 || !has_run)
-        return exit_status;
     if (run.is_settled && job->limit_s == 0) /* it may never end by itself */
         again.limit_s = (unsigned)ceil(run.end.wall_s);
-    return stp_tune_runs(&again, has_learned);
+    if (job->runs > 0 && has_run)
+        exit_status = stp_tune_runs(&again, has_learned, run.json);
+    if (run.json != NULL)
+        stp_json_finish(run.json, stdout);
+    return exit_status;
 }

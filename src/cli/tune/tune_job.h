@@ -3,6 +3,8 @@
 
 #include <stdbool.h>
 
+struct cJSON;
+
 struct stp_tune_job {
     char **argv;        /* the command; NULL behind the last */
     const char *output; /* the policy's file */
@@ -21,6 +23,7 @@ int stp_tune_job(const struct stp_tune_job *job);
 /* Runs the job up to 'runs' times more, as `steptune compare` does: NCCL alone,
  * and what cannot change within a process, staged collectives where there is a
  * policy of them beside the output, the policy if the job has just learned it,
- * and variables of NCCL.  With same_bits the policy alone.  Returns the
- * exit status. */
-int stp_tune_runs(const struct stp_tune_job *job, bool has_learned);
+ * and variables of NCCL.  With same_bits the policy alone.  The comparison is
+ * printed, or becomes a member of 'json'.  Returns the exit status. */
+int stp_tune_runs(const struct stp_tune_job *job, bool has_learned,
+                  struct cJSON *json);

@@ -1,14 +1,17 @@
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/tune/tune_job.h"
 #include "core/policy/memory_policy.h"
+#include "report/json.h"
 
 enum { N_CHOICES = 4, MIN_ROUNDS = 2, MAX_WORDS = 4096 };
 
-int stp_tune_runs(const struct stp_tune_job *job, bool has_learned)
+int stp_tune_runs(const struct stp_tune_job *job, bool has_learned,
+                  struct cJSON *json)
 {
     char stage[STP_CLI_PATH];
     /* In the order in which they are left out for want of runs, the last one
@@ -26,6 +29,10 @@ int stp_tune_runs(const struct stp_tune_job *job, bool has_learned)
     char *words[MAX_WORDS] = {"steptune compare"};
     int n = 1;
     unsigned n_arms = 1;
+    char *text = NULL;
+    size_t len;
+    FILE *fp = stdout;
+    int exit_status;
 
     snprintf(stage, sizeof(stage), "%s" STP_STAGE_SUFFIX, job->output);
     for (int i = 0; i < N_CHOICES; i++) {
@@ -67,5 +74,13 @@ int stp_tune_runs(const struct stp_tune_job *job, bool has_learned)
                                 MAX_WORDS - N_CHOICES - 6);
         words[n++] = *word;
     }
-    return stp_cmd_compare(n, words);
+    if (json != NULL && (fp = open_memstream(&text, &len)) == NULL)
+        return stp_complain("out of memory");
+    exit_status = stp_compare_into(n, words, fp);
+    if (json != NULL) {
+        fclose(fp);
+        cJSON_AddItemToObject(json, "compared", cJSON_Parse(text));
+        free(text);
+    }
+    return exit_status;
 }
