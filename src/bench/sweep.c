@@ -338,6 +338,23 @@ static void sweep_measure_cell(struct sweep *s, bool all)
     cell->is_complete = s->status == STP_OK;
 }
 
+/* Keeps of all sizes the first 'n' rounds, which all of them have. */
+static void sweep_keep_rounds(struct sweep *s, const struct cell *cells,
+                              size_t n_cells, size_t first, unsigned n)
+{
+    size_t n_kept = first;
+    bool has_room = true;
+
+    for (size_t c = 0; c < n_cells; c++)
+        for (size_t i = 0; i < cells[c].data.n_rows && has_room; i++)
+            has_room =
+                stp_dataset_add(s->data, &cells[c].data.rows[i]) == STP_OK;
+    for (size_t i = first; i < s->data->n_rows; i++)
+        if (s->data->rows[i].round < n)
+            s->data->rows[n_kept++] = s->data->rows[i];
+    s->data->n_rows = n_kept;
+}
+
 /* Runs collectives for a third of a second or up to a number that is the same
  * in every process, as times are those of the slowest rank. */
 static void sweep_wake_device(struct sweep *s)
@@ -386,7 +403,9 @@ enum stp_status stp_sweep_run(const struct stp_device *device,
                       .n_launches = plan->graph > 0 ? plan->graph : 1,
                       .data = data,
                       .err = err};
+    const size_t first = data->n_rows;
     size_t n_sizes = 0, n_cells, n_complete = 0, n_done = 0;
+    unsigned n_rounds = 0;
     struct cell *cells;
 
     for (size_t c = 0; c < plan->n_colls; c++)
@@ -423,7 +442,10 @@ enum stp_status stp_sweep_run(const struct stp_device *device,
                                         plan->spread ? "rounds of " : "");
                 s.cell += plan->spread;
             }
+        n_rounds += s.status == STP_OK;
     }
+    if (plan->spread && s.status != STP_OK && cells != NULL)
+        sweep_keep_rounds(&s, cells, n_cells, first, n_rounds);
     for (size_t i = 0; cells != NULL && i < n_cells; i++)
         stp_dataset_free(&cells[i].data);
     free(cells);

@@ -68,7 +68,7 @@ typedef bool (*stp_sweep_progress)(void *user, size_t done, size_t total);
  * collective or size, is left out.
  *
  * On failure, or if the progress function stopped it (STP_ERR_STOPPED), *data
- * holds all sizes that were complete.
+ * holds all sizes that were complete; with 'spread' the rounds of all sizes.
  */
 enum stp_status stp_sweep_run(const struct stp_device *device,
                               const struct stp_sweep_plan *plan,

@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "analyse/wrong.h"
 #include "cli/cli.h"
 #include "core/names.h"
+#include "core/text.h"
 #include "device/mock/engine_mock.h"
 #include "launch/stop.h"
 #include "report/logs/job_log_machine.h"
@@ -121,7 +123,8 @@ struct record {
     struct stp_arms graph_arms; /* as tune asks for them: no registered ones */
     struct stp_measure_plan graph; /* in CUDA graphs */
     struct stp_measure_plan sweep;
-    size_t n_done; /* steps of a progress bar */
+    size_t n_whole; /* phases: the index of record_missing */
+    size_t n_done;  /* steps of a progress bar */
     size_t n_total;
     struct stp_lock lock;
     struct stp_folder folder;
@@ -270,7 +273,7 @@ static void record_tell_time(const struct record *r)
              (double)r->graph.sizes[c].n * r->graph.plan.rounds * graph_s;
     if (r->machine.info.is_live && r->world->rank == 0)
         stp_complain("recording takes about %.0f seconds, as estimated for 2 x "
-                     "H200, and leaves nothing if it is stopped",
+                     "H200; what is complete is kept if it is stopped",
                      s);
 }
 
@@ -334,6 +337,7 @@ static enum stp_status record_measure_iterations(struct record *r)
             settings[n++] = settings[i];
     r->n_total += n;
     for (size_t i = 0; i < n && status == STP_OK; i++) {
+        const size_t n_before = overlap->n_rows;
         struct stp_arms arms;
 
         terms.captures = settings[i].mode == STP_MODE_SEQUENTIAL;
@@ -342,6 +346,8 @@ static enum stp_status record_measure_iterations(struct record *r)
         STP_THEN(status,
                  stp_setting_run(&r->device, &r->machine.info, &settings[i],
                                  &terms, &arms, &r->machine.overlap, &r->err));
+        if (status != STP_OK)
+            overlap->n_rows = n_before;
     }
     for (size_t i = 0; i < overlap->n_rows; i++)
         if (stp_source_decides(overlap->rows[i].source))
@@ -350,6 +356,15 @@ static enum stp_status record_measure_iterations(struct record *r)
     stp_comparisons_free(&swept);
     return status;
 }
+
+/* What a recording lacks that is stopped after so many phases. */
+static const char *const record_missing[] = {
+    "choices",
+    "interleaved rounds, channel counts, iterations and CUDA graphs",
+    "channel counts, iterations and CUDA graphs",
+    "iterations and CUDA graphs",
+    "CUDA graphs",
+};
 
 /* Records all but the search graphs, with a progress bar.  STP_ERR_STOPPED by
  * SIGINT or SIGTERM of any process. */
@@ -364,6 +379,7 @@ static enum stp_status record_measure(struct record *r)
     STP_THEN(status,
              stp_choices_record(&r->device, r->parts, r->n_parts,
                                 record_progress, r, &to->choices, &r->err));
+    r->n_whole += status == STP_OK;
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && r->world->rank == 0; c++)
         if (to->choices.n_unreported[c] > 0)
             stp_complain("warning: %zu choices of %s are not recorded: NCCL %s "
@@ -373,12 +389,16 @@ static enum stp_status record_measure(struct record *r)
     r->window.plan.terms.is_exact = r->sweep.plan.terms.is_exact = true;
     STP_THEN(status, stp_sweep_run(&r->device, &r->window.plan, record_progress,
                                    r, &to->window, &r->err));
+    r->n_whole += status == STP_OK;
     STP_THEN(status, stp_sweep_run(&r->device, &r->sweep.plan, record_progress,
                                    r, &to->sweep, &r->err));
+    r->n_whole += status == STP_OK;
     STP_THEN(status, record_measure_iterations(r));
+    r->n_whole += status == STP_OK;
     stp_device_use_graphs(&r->device, true);
     STP_THEN(status, stp_sweep_run(&r->device, &r->graph.plan, record_progress,
                                    r, &to->window, &r->err));
+    r->n_whole += status == STP_OK;
     stp_device_use_graphs(&r->device, false);
     return status;
 }
@@ -412,7 +432,8 @@ static int record_report_wrong(struct stp_machine_record *m)
     struct stp_error err;
 
     if (stp_measurements_pool(&checked, &m->window, false, &err) != STP_OK ||
-        stp_measurements_pool(&checked, &m->sweep, false, &err) != STP_OK)
+        (m->sweep.n_rows > 0 &&
+         stp_measurements_pool(&checked, &m->sweep, false, &err) != STP_OK))
         exit_status = stp_complain_error(NULL, &err);
     else if (stp_report_wrong(&checked, true) != STP_EXIT_OK) {
         exit_status = STP_EXIT_FAILED;
@@ -425,6 +446,8 @@ static int record_report_wrong(struct stp_machine_record *m)
 }
 
 static const char made_by[] = "steptune " STP_VERSION " record";
+static const char stopped[] =
+    "steptune " STP_VERSION " record, stopped before its end,";
 static const char made_of_log[] = "steptune " STP_VERSION " out of an NCCL log";
 
 /* Plays the folder at 'path': how many choices mock NCCL makes alike, which are
@@ -541,18 +564,28 @@ static enum stp_status record_in_folder(struct record *r)
         status = record_measure(r);
         stp_device_close(&r->device);
     }
-    if (has_folder && status != STP_OK)
+    if (status != STP_ERR_STOPPED && status != STP_ERR_DEVICE)
+        r->n_whole = 0; /* nothing is to be kept of what was asked wrongly */
+    if (has_folder && status != STP_OK && r->n_whole == 0)
         stp_folder_abandon(&r->folder);
     return status;
 }
 
 /* Writes the folder, and says how it plays. */
-static int record_write(struct record *r)
+static int record_write(struct record *r, bool is_whole)
 {
     struct stp_machine_record *m = &r->machine;
-    const int exit_status = record_report_wrong(m);
+    int exit_status = record_report_wrong(m);
     size_t n_alike = 0;
-    enum stp_status status = stp_machine_write(m, &r->folder, &r->err);
+    enum stp_status status;
+
+    if (!is_whole && r->o->force && access(r->o->path, F_OK) == 0) {
+        stp_folder_abandon(&r->folder);
+        return stp_complain("%s stays as it was", r->o->path);
+    }
+    if (!is_whole)
+        m->made_by = stopped;
+    status = stp_machine_write(m, &r->folder, &r->err);
     STP_THEN(status, record_fit_channels(r));
     if (status == STP_OK)
         status = stp_folder_commit(&r->folder, stp_machine_files, &r->err);
@@ -560,6 +593,9 @@ static int record_write(struct record *r)
         stp_folder_abandon(&r->folder);
     if (status != STP_OK)
         return stp_complain_error(NULL, &r->err);
+    if (!is_whole)
+        exit_status = stp_complain("%s has what was complete, but not all %s",
+                                   r->o->path, record_missing[r->n_whole]);
     if (r->o->log != NULL && !r->o->machine.json)
         printf("%s: %u x %s on %u node%s, NCCL %s, without times\n", r->o->path,
                m->info.n_ranks, m->info.gpu, m->info.n_nodes,
@@ -590,8 +626,8 @@ static int record_body(void *user, const struct stp_world *world)
     status = stp_world_agree(world, status, &r->err);
     STP_THEN(status, record_in_folder(r));
     exit_status = stp_complain_in(world, status, &r->err);
-    if (status == STP_OK && world->rank == 0)
-        exit_status = record_write(r);
+    if ((status == STP_OK || r->n_whole > 0) && world->rank == 0)
+        exit_status = record_write(r, status == STP_OK);
     stp_lock_release(&r->lock);
     stp_machine_record_free(&r->machine);
     free(r);
