@@ -126,9 +126,17 @@ static const struct stp_csv_column known_columns[] = {
 /* The column of that name, in any case; NULL: not known. */
 static const struct stp_csv_column *text_find_column(const struct stp_field *f)
 {
-    const size_t n = sizeof(known_columns) / sizeof(known_columns[0]);
+    static const struct stp_field before_2019[][2] = {
+        {{"bytes", 5, 1}, {"size", 4, 1}},
+        {{"N", 1, 1}, {"count", 5, 1}},
+        {{"op", 2, 1}, {"redop", 5, 1}},
+        {{"res", 3, 1}, {"error", 5, 1}},
+    };
 
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < STP_N_OF(before_2019); i++)
+        if (stp_field_is(f, before_2019[i][0].s))
+            f = &before_2019[i][1];
+    for (size_t i = 0; i < STP_N_OF(known_columns); i++)
         if (strlen(known_columns[i].name) == f->len &&
             strncasecmp(known_columns[i].name, f->s, f->len) == 0)
             return &known_columns[i];
@@ -165,7 +173,9 @@ bool stp_nccl_columns_name(const struct stp_field *words, size_t n,
         found.in_place[found.n++] = n_times + first_in_place >= 2;
         if (stp_field_is(&words[i], "type"))
             found.least = found.n;
-        found.has_op |= stp_field_is(&words[i], "redop");
+        found.has_op |=
+            stp_field_is(&words[i], "redop") || stp_field_is(&words[i], "op");
+        found.is_ms |= stp_field_is(&words[i], "res");
     }
     if (n_times == 0 || n_times > 2)
         return false;
@@ -183,6 +193,7 @@ size_t stp_nccl_columns_take(const struct stp_nccl_columns *columns,
     size_t w = 0;
     double number;
 
+    row->is_ms = columns->is_ms;
     for (; *n_read < columns->n && w < n; ++*n_read) {
         const struct stp_csv_column *c = columns->of[*n_read];
         const bool is_of_place = c->kind >= STP_CSV_NUMBER || c->read != NULL;
@@ -213,6 +224,8 @@ size_t stp_nccl_columns_take(const struct stp_nccl_columns *columns,
             ++*n_read;
             return w + 1;
         }
+        if (columns->is_ms && c->kind == STP_CSV_POSITIVE)
+            ((struct stp_nccl_place *)into)->us *= 1e3;
         w++;
     }
     return w;
@@ -223,10 +236,12 @@ size_t stp_nccl_columns_take(const struct stp_nccl_columns *columns,
 
 /* Whether the bandwidth is that of the time, as far as both have digits: two
  * after the point, or five in all; of long times our text has two.  Old tests
- * print busbw as algbw. */
-static bool figures_are_near(double said, double ours, double us)
+ * print busbw as algbw, older ones whole microseconds. */
+static bool figures_are_near(const struct stp_nccl_row *row, double said,
+                             double ours, double us)
 {
-    const double slack = us < 1e7 ? 2e-3 + 0.006 / us : 0.06;
+    const double digit = row->is_ms ? 0.6 : 0.006;
+    const double slack = us < 1e7 ? 2e-3 + digit / us : 0.06;
 
     return said < 0 || fabs(said - ours) <= slack * ours + 0.0055;
 }
@@ -238,7 +253,7 @@ bool stp_nccl_row_agrees(const struct stp_nccl_row *row)
     for (int i = 0; i < 2; i++)
         if (row->places[i].us > 0 && row->places[i].algbw > 0)
             agrees &= figures_are_near(
-                row->places[i].algbw,
+                row, row->places[i].algbw,
                 stp_algbw(row->n_bytes, row->places[i].us), row->places[i].us);
     return agrees;
 }
@@ -276,7 +291,7 @@ void stp_nccl_figures_add(struct stp_nccl_figures *f,
     f->is_checked[m->in_place] |= m->n_wrong >= 0;
     for (int i = 0; i < 3 && *doubt == '\0' && (p->algbw != 0 || p->busbw != 0);
          i++)
-        if (!figures_are_near(figures[i].said, figures[i].ours, p->us))
+        if (!figures_are_near(row, figures[i].said, figures[i].ours, p->us))
             snprintf(doubt, size,
                      "%s %g, but %" PRIu64
                      " bytes in %g us among %u ranks, as the text lists, are "

@@ -26,6 +26,7 @@ struct stp_nccl_row {
     struct stp_field test;           /* of RCCL's tables; "" in text */
     unsigned n_procs, n_gpus;        /* likewise, GPUs of a process; 0 */
     bool in_place;                   /* likewise, the only place */
+    bool is_ms;                      /* times have three digits of them */
 };
 
 /* Columns, in the order of the line that names them. */
@@ -35,6 +36,7 @@ struct stp_nccl_columns {
     size_t n, least; /* fewest that tell a row: up to the type */
     size_t half;     /* of the first place and before it */
     bool has_op;     /* some is the redop */
+    bool is_ms;      /* times are milliseconds */
 };
 
 /* Splits at blanks, commas, quotes, colours of a terminal and, unless NULL, a

@@ -491,6 +491,9 @@ TEST_F(Read, CountsAndColumnsTellTheTest)
          "time (us) | #wrong |\n|:--|--|--|--|--|--|--|--|--|\n"
          "| 9437184 | 2359296 | float | sum | -1 | 85.79 | 128.69 | 110 | 0 |",
          ncclFuncAllReduce, 4}, // a page
+        {ranks + "# bytes N type op time algbw busbw res time algbw busbw res\n"
+                 "4096 1024 float sum 0.012 0.35 0.35 N/A 0.011 0.36 0.36 N/A",
+         ncclFuncAllReduce, 2}, // of 2018, in milliseconds
     };
 
     for (const auto &c : cases) {
@@ -500,6 +503,8 @@ TEST_F(Read, CountsAndColumnsTellTheTest)
         ASSERT_EQ(c.coll >= 0 ? STP_OK : STP_ERR_SYNTAX, status) << err_.text;
         if (c.coll >= 0) {
             EXPECT_EQ(c.coll, data_.rows[0].coll);
+            EXPECT_GE(data_.rows[0].us.mean, 12);
+            EXPECT_EQ("", std::string(data_.doubt));
             EXPECT_EQ(c.n_ranks, data_.rows[0].n_ranks);
         } else {
             EXPECT_THAT(err_.text,
