@@ -82,7 +82,7 @@ static const struct stp_command_line explain_line = {
                                                 {0}},
     .args_doc = "[FILE]",
     .arguments = AT(file),
-    .one = "file",
+    .one = "file, or a folder of files",
     .check = explain_check_options,
 };
 

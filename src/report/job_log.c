@@ -2,10 +2,12 @@
 #include "report/job_log.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/looks.h"
 #include "core/names.h"
@@ -552,15 +554,55 @@ enum stp_status stp_job_log_read(char *text, size_t len,
     return stp_refuse_kind(text, (size_t)(end - text), LOG, err);
 }
 
+/* Adds a file behind what is there. */
+static enum stp_status log_add_file(const char *path, char **text, size_t *len,
+                                    struct stp_error *err)
+{
+    char *more = NULL, *all;
+    size_t n;
+
+    STP_TRY(stp_read_file(path, MAX_LOG - *len, &more, &n, err));
+    all = realloc(*text, *len + n + 2);
+    if (all != NULL) {
+        memcpy(all + *len, more, n);
+        *len += n;
+        if (n > 0 && more[n - 1] != '\n')
+            all[(*len)++] = '\n';
+        all[*len] = '\0';
+        *text = all;
+    }
+    free(more);
+    return all != NULL ? STP_OK : stp_nomem(err);
+}
+
 enum stp_status stp_job_log_load(const char *path, struct stp_job_log *log_ret,
                                  struct stp_error *err)
 {
-    char *text;
-    size_t len;
-    enum stp_status status;
+    struct dirent **files = NULL;
+    const int n = scandir(path, &files, NULL, alphasort);
+    char *text = NULL, file[4096];
+    size_t len = 0;
+    struct stat st;
+    enum stp_status status =
+        n < 0 ? log_add_file(path, &text, &len, err) : STP_OK;
 
-    STP_TRY(stp_read_file(path, MAX_LOG, &text, &len, err));
-    status = stp_job_log_read(text, len, log_ret, err);
+    for (int i = 0; i < n; i++) {
+        snprintf(file, sizeof(file), "%s/%s", path, files[i]->d_name);
+        if (status == STP_OK && files[i]->d_name[0] != '.' &&
+            stat(file, &st) == 0 && S_ISREG(st.st_mode)) {
+            status = log_add_file(file, &text, &len, err);
+            if (status != STP_OK) {
+                const struct stp_error why = *err;
+
+                stp_fail(err, status, "%.80s %s", files[i]->d_name, why.text);
+            }
+        }
+        free(files[i]);
+    }
+    free(files);
+    if (status == STP_OK && text == NULL)
+        status = stp_fail(err, STP_ERR_IO, "is a folder without a file");
+    STP_THEN(status, stp_job_log_read(text, len, log_ret, err));
     if (status != STP_OK)
         free(text);
     return status;

@@ -1,6 +1,7 @@
-#define _GNU_SOURCE /* memmem() */
+#define _GNU_SOURCE /* memmem(), memrchr() */
 #include "report/plain.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,47 +47,76 @@ static const char *plain_skip(const char *s, const char *end, const char *what)
     return s;
 }
 
-/* A line of JSON is left with its text: that under a key by which collectors
- * keep lines, or all of the line.  False if it is no such line. */
-static bool plain_open_json(const char **s, const char **end)
-{
-    static const char *const keys[] = {"log",         "message", "msg",
-                                       "text",        "MESSAGE", "_raw",
-                                       "textPayload", "body",    "line"};
-    const char *at = plain_skip(*s, *end, " \t[,"), *quote;
-    const char *text = NULL, *text_end = NULL;
-    int best = STP_N_OF(keys), key = -1; /* of the value at 'at', or -1 */
+/* Keys by which collectors and Ansible keep lines, best first; N_KEYS stands
+ * for none, of a list's. */
+static const char *const keys[] = {
+    "log",         "message", "msg",  "text",         "MESSAGE", "_raw",
+    "textPayload", "body",    "line", "stdout_lines", "stdout",  "lines"};
+enum { N_KEYS = STP_N_OF(keys) };
 
-    if (at == *end || (*at != '{' && *at != '"'))
-        return false;
-    quote = plain_find_quote(at + 1, *end);
-    if (*at == '"' &&
-        (*end - quote < 2 || (*end - quote == 2 && quote[1] == ','))) {
-        *s = at + 1;
-        *end = quote;
-        return true;
-    }
-    while ((at = memchr(at, '"', (size_t)(*end - at))) != NULL) {
-        quote = plain_find_quote(++at, *end);
-        if (key >= 0 && key < best) {
-            best = key;
-            text = at;
-            text_end = quote;
+/* Where texts of a line of JSON are looked for. */
+struct plain_json {
+    const char *at, *end;
+    bool is_list;
+    int key; /* of the text that may be at 'at', or -1 */
+};
+
+/* Finds the next text that has a key; false: there is none. */
+static bool plain_next_text(struct plain_json *j, const char **s,
+                            const char **end, int *key_ret)
+{
+    while ((j->at = memchr(j->at, '"', (size_t)(j->end - j->at))) != NULL) {
+        const char *const begin = j->at + 1;
+        const char *const quote = plain_find_quote(begin, j->end);
+        const char *dot = memrchr(begin, '.', (size_t)(quote - begin));
+        const int key = j->key;
+
+        j->at = plain_skip(quote + (quote < j->end), j->end, " \t");
+        if (j->at < j->end && *j->at == ':') { /* Ansible: "out.stdout_lines" */
+            dot = dot != NULL ? dot + 1 : begin;
+            j->key = stp_find_word(keys, N_KEYS, dot, (size_t)(quote - dot));
+            j->at = plain_skip(j->at + 1, j->end, " \t");
+            j->is_list = j->at < j->end && *j->at == '[';
+            j->at = plain_skip(j->at + j->is_list, j->end, " \t");
+            if (j->at == j->end || *j->at != '"')
+                j->key = -1;
+            continue;
         }
-        key = stp_find_word(keys, STP_N_OF(keys), at, (size_t)(quote - at));
-        at = plain_skip(quote + (quote < *end), *end, " \t");
-        if (at == *end || *at != ':')
-            key = -1;
-        else
-            at = plain_skip(at + 1, *end, " \t");
-        if (at == *end || *at != '"')
-            key = -1;
+        if (!j->is_list || j->at == j->end || *j->at != ',')
+            j->key = -1;
+        if (key >= 0) {
+            *s = begin;
+            *end = quote;
+            *key_ret = key;
+            return true;
+        }
     }
-    if (text == NULL)
+    return false;
+}
+
+/* Begins the texts of a line of JSON, those under the best key it has, or of
+ * what Ansible says behind "ok: [HOST] => "; false if it is no such line. */
+static bool plain_open_json(const char *s, const char *end,
+                            struct plain_json *json_ret, int *key_ret)
+{
+    const char *at = memmem(s, (size_t)(end - s), " => {", 5), *quote;
+    struct plain_json j = {.end = end, .key = -1};
+    int key;
+
+    at = plain_skip(at != NULL ? at + 4 : s, end, " \t[,");
+    if (at == end || (*at != '{' && *at != '"'))
         return false;
-    *s = text;
-    *end = text_end;
-    return true;
+    quote = plain_find_quote(at + 1, end);
+    j.is_list = memchr(s, '[', (size_t)(at - s)) != NULL;
+    if (*at == '"' &&
+        (j.is_list || end - quote < 2 || (end - quote == 2 && quote[1] == ',')))
+        j.key = N_KEYS;
+    j.at = at;
+    *json_ret = j;
+    *key_ret = INT_MAX;
+    while (plain_next_text(&j, &s, &end, &key))
+        *key_ret = key < *key_ret ? key : *key_ret;
+    return *key_ret < INT_MAX;
 }
 
 /* The bytes of a colour, or of what else a terminal is told, at 's'. */
@@ -103,12 +133,11 @@ static size_t plain_measure_colour(const char *s, const char *end, bool is_json)
     return (size_t)(at - s) + (at < end && *at >= '@');
 }
 
-/* Puts the line from 's' to 'end' at 'out', which is not behind it; returns the
+/* Puts what is from 's' to 'end' at 'out', which is not behind it; returns the
  * end of what is there. */
-static char *plain_put_line(const char *s, const char *end, char *out)
+static char *plain_put(const char *s, const char *end, bool is_json, char *out)
 {
     static const char repeated[] = " [repeated ", across[] = "x across cluster";
-    const bool is_json = plain_open_json(&s, &end);
     char *const begin = out;
     const char *ray = memmem(s, (size_t)(end - s), repeated, 11);
 
@@ -146,12 +175,47 @@ static char *plain_put_line(const char *s, const char *end, char *out)
     return out;
 }
 
+/* Likewise of a line, which is several if it is JSON of several texts. */
+static char *plain_put_line(const char *s, const char *end, char *out)
+{
+    char *const begin = out;
+    struct plain_json json;
+    int best, key;
+
+    if (!plain_open_json(s, end, &json, &best))
+        return plain_put(s, end, false, out);
+    while (plain_next_text(&json, &s, &end, &key))
+        if (key == best) {
+            if (out > begin)
+                *out++ = '\n';
+            out = plain_put(s, end, true, out);
+        }
+    return out;
+}
+
+/* Makes a CR alone the end of a line: in a text without LF, and before NCCL's
+ * lines, as a progress bar has more of them. */
+static void plain_end_lines(char *text, const char *end)
+{
+    const bool has_lf = memchr(text, '\n', (size_t)(end - text)) != NULL;
+
+    for (char *cr = text, *next;
+         (cr = memchr(cr, '\r', (size_t)(end - cr))) != NULL; cr = next) {
+        for (next = cr + 1; next < end && *next != '\r' && *next != '\n';)
+            next++;
+        if (!has_lf || (next > cr + 1 &&
+                        memmem(cr, (size_t)(next - cr), "NCCL ", 5) != NULL))
+            *cr = '\n';
+    }
+}
+
 size_t stp_plain(char *text, size_t len)
 {
     const char *const end = text + len, *s = text, *line;
     char *out = text;
     size_t n;
 
+    plain_end_lines(text, end);
     while ((line = stp_next_line(&s, end, &n)) != NULL) {
         const bool is_ended = s[-1] == '\n';
 

@@ -1,8 +1,8 @@
 /* plain.h - text as a program printed it, out of what keeps or shows it
  *
  * Terminals colour text, web pages write "&lt;" and blanks that do not break,
- * collectors of logs keep a line as JSON, and Ray says how often it left out
- * the like of one. */
+ * collectors of logs and Ansible keep lines as JSON, and Ray says how often it
+ * left out the like of one. */
 #pragma once
 
 #include <stddef.h>

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string>
 
-constexpr int kDresses = 9;
+constexpr int kDresses = 11;
 
 inline std::string Dressed(const std::string &text, int how)
 {
@@ -25,15 +25,22 @@ inline std::string Dressed(const std::string &text, int how)
         "    \"textPayload\":\t\"$&\",",
         "$& \t",
         "$& [repeated 3x across cluster] (Ray",
+        "\"$&\"",
+        "$&",
         "17547,\"$&\""};
-    const int s = how < 3 ? how : how < 6 ? 2 : -1;
-    std::string all, line;
+    const int s = how < 3 ? how : how < 6 || how == 8 ? 2 : -1;
+    const std::string ends[] = {"\n", ", ", "\r"};
+    std::string line,
+        all = how == 8 ? "ok: [a] => {\"changed\": true, \"stdout_lines\": ["
+                       : "";
     std::stringstream in(text);
 
     while (std::getline(in, line)) {
+        line.erase(line.find_last_not_of(how > 7 ? "\r" : "") + 1);
         for (int i = 0; i < 4 && s >= 0; i++)
             line = std::regex_replace(line, std::regex(kRaw[s][i]), kWeb[s][i]);
-        all += std::regex_replace(line, std::regex("^.*$"), kLines[how]) + "\n";
+        all += std::regex_replace(line, std::regex("^.*$"), kLines[how]) +
+               ends[how == 8 || how == 9 ? how - 7 : 0];
     }
-    return all;
+    return how == 8 ? all + "\"\"]}\n" : all;
 }

@@ -10,6 +10,7 @@
 #include "analyse/bandwidth.h"
 #include "core/dtype.h"
 #include "core/policy/policy.h"
+#include "core/room.h"
 
 /* Bytes of what separates words here, in a line from 'begin' on or within a
  * word of it; 0 for one of the word.  MPICH puts "[0]" behind what is written
