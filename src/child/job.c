@@ -147,6 +147,7 @@ static void job_exec(const struct stp_job *job, int told)
     failure.is_output = job->output != NULL && !stp_child_redirect(job->output);
     if (job->is_aside && job->output == NULL)
         dup2(STDERR_FILENO, STDOUT_FILENO);
+    signal(SIGXFSZ, SIG_DFL);         /* which this program ignores */
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* launchers end their processes then */
     if (!failure.is_output &&
         stp_job_set(job->variables, job->n_variables, NULL) == STP_OK)

@@ -161,6 +161,9 @@ int stp_set_over(const char *over);
 int stp_find_staging(const char *rules, char absolute[STP_CLI_PATH],
                      char library[STP_CLI_PATH]);
 
+/* Complains of a path that LD_PRELOAD cannot have; the exit status. */
+int stp_check_preload(const char *path);
+
 /* Makes a folder for a job in $TMPDIR or /tmp whose name begins with 'name',
  * and holds signals, so that it is removed; false, and says why, if it cannot
  * be made. */

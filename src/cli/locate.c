@@ -237,11 +237,16 @@ int stp_find_staging(const char *rules, char absolute[STP_CLI_PATH],
     stp_policy_free(policy);
     if (locate_library("", "libsteptune-stage.so", library, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
-    if (strpbrk(library, " :") != NULL)
-        return stp_complain("'%s' has a space or a colon, which LD_PRELOAD "
-                            "takes for the end of a path",
-                            library);
-    return STP_EXIT_OK;
+    return stp_check_preload(library);
+}
+
+int stp_check_preload(const char *path)
+{
+    return strpbrk(path, " :") == NULL
+               ? STP_EXIT_OK
+               : stp_complain("'%s' has a space or a colon, which LD_PRELOAD "
+                              "takes for the end of a path",
+                              path);
 }
 
 /* ---- transports ---- */

@@ -1,9 +1,11 @@
 /* main.c - steptune: one command with subcommands */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -13,6 +15,8 @@
 
 /* Whether all of a launcher's processes run a command, or one. */
 enum { BY_ALL = 0, BY_ONE = 1 };
+
+enum { SMALL_FILE = 1 << 20 };
 
 static const struct stp_command commands[] = {
     {"tune", "measure, derive a policy, verify it, write it and a report",
@@ -102,6 +106,7 @@ int main(int argc, char **argv)
     static char help[] = "--help";
     static char buffer[1 << 16];
     const struct stp_command *command = NULL;
+    struct rlimit files;
     FILE *guarded;
 
     /* A closed one would become a file of ours, into which others print; a
@@ -115,6 +120,7 @@ int main(int argc, char **argv)
     /* so that no message on standard error stands within a line */
     setvbuf(stdout, buffer, _IOLBF, sizeof(buffer));
     main_process = getpid();
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is an error */
     atexit(main_check_output);
     stp_json_begin();
     if (argc < 2) {
@@ -148,6 +154,9 @@ int main(int argc, char **argv)
     argv[1] = main_name;
     stp_command_name = main_name;
     argp_err_exit_status = STP_EXIT_USAGE;
+    if (getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur < SMALL_FILE)
+        stp_complain("warning: `ulimit -f` lets no file grow beyond %llu bytes",
+                     (unsigned long long)files.rlim_cur);
     if (command->is_by_one && !stp_runs_command(command->name))
         return STP_EXIT_OK;
     return main_status = command->run(argc - 1, argv + 1);

@@ -321,10 +321,8 @@ static int run_set_stage(struct run_options *o, const char *folder)
     if (o->nccl != NULL && !stp_absolute_path(o->nccl, nccl))
         return stp_complain("--nccl: no file '%s', expected a libnccl.so.2",
                             o->nccl);
-    if (o->nccl != NULL && strpbrk(nccl, " :") != NULL)
-        return stp_complain("--nccl: '%s' has a space or a colon, which "
-                            "LD_PRELOAD takes for the end of a path",
-                            nccl);
+    if (o->nccl != NULL && stp_check_preload(nccl) != STP_EXIT_OK)
+        return STP_EXIT_FAILED;
     status = stp_find_staging(rules, o->rules, library);
     snprintf(front, sizeof(front),
              o->nccl != NULL ? "%s:libnccl.so.2:%s" : "%s", library, nccl);

@@ -193,6 +193,8 @@ static int arm_preload(struct stp_compare_arms *arms,
 {
     const char *before = getenv("LD_PRELOAD");
 
+    if (stp_check_preload(path) != STP_EXIT_OK)
+        return STP_EXIT_FAILED;
     for (size_t i = 0; i < arm->n_variables; i++)
         if (strcmp(arm->variables[i].name, "LD_PRELOAD") == 0)
             before = arm->variables[i].value;
