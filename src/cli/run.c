@@ -481,6 +481,7 @@ int stp_cmd_run(int argc, char **argv)
         struct stp_job_end end = {.status = STP_EXIT_FAILED};
         struct stp_trace trace;
         struct stp_error err;
+        struct stat st;
         const bool has_run = stp_job_run(&job, &end, &err) == STP_OK;
 
         if (!has_run)
@@ -494,9 +495,13 @@ int stp_cmd_run(int argc, char **argv)
         /* a trace without a row is refused by its reader */
         if (has_run && o.trace != NULL &&
             stp_traces_load(o.trace, &trace, &err) != STP_OK) {
-            stp_complain("no collective is in %s, expected a job of several "
-                         "ranks with NCCL 2.27 or later",
-                         o.trace);
+            if (stat(o.trace, &st) == 0 &&
+                st.st_size > (off_t)strlen(STP_TRACE_HEAD)) /* a full disk */
+                stp_complain_error(o.trace, &err);
+            else
+                stp_complain("no collective is in %s, expected a job of "
+                             "several ranks with NCCL 2.27 or later",
+                             o.trace);
         } else if (has_run && o.trace != NULL) {
             if (!o.quiet && !o.json)
                 stp_complain("%s has %zu collective%s of %zu communicator%s",
