@@ -357,7 +357,7 @@ static enum stp_status record_measure_iterations(struct record *r)
     return status;
 }
 
-/* What a recording lacks that is stopped after so many phases. */
+/* The phases that a recording lacks which is stopped after so many. */
 static const char *const record_missing[] = {
     "choices",
     "interleaved rounds, channel counts, iterations and CUDA graphs",

@@ -129,7 +129,7 @@ enum stp_status stp_job_log_read(char *text, size_t len,
                                  struct stp_job_log *log_ret,
                                  struct stp_error *err);
 
-/* Of a folder all files are read, as if they were one. */
+/* All files of a folder are read as one. */
 enum stp_status stp_job_log_load(const char *path, struct stp_job_log *log_ret,
                                  struct stp_error *err);
 void stp_job_log_free(struct stp_job_log *log);

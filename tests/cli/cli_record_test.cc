@@ -1,11 +1,7 @@
 // steptune record, on a recorded machine: the copy is that machine.
-#include <csignal>
 #include <cmath>
 #include <map>
 #include <set>
-
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "support/cli_fixture.h"
 #include "support/mock_folder.h"
@@ -184,38 +180,6 @@ TEST_F(Record, IterationsOfAllModesAreThoseOfTheMachine)
     EXPECT_THAT(n_of_mode, ElementsAre(Pair(MOCK_MODE_OVERLAP, 2 * 3),
                                        Pair(MOCK_MODE_FSDP, 2 * 2 * 3),
                                        Pair(MOCK_MODE_SEQUENTIAL, 3 * 2)));
-}
-
-// The signal comes while it reads the search graphs: before anything is done.
-TEST_F(Record, LeavesNothingWhenItIsInterrupted)
-{
-    mock_test::Folder folder;
-    std::string graphs = mock_test::ReadFile(folder.Path() + "/graphs.xml");
-    folder.Remove("graphs.xml");
-    ASSERT_EQ(0, mkfifo((folder.Path() + "/graphs.xml").c_str(), 0600));
-
-    pid_t child = fork();
-    if (child == 0) {
-        if (chdir(dir_.c_str()) != 0 || freopen("err", "w", stderr) == nullptr)
-            _exit(99);
-        execl(STP_STEPTUNE, "steptune", "record", "a", "--on",
-              folder.Path().c_str(), nullptr);
-        _exit(98);
-    }
-    // once this opens, the command has begun and reads
-    std::ofstream pipe(folder.Path() + "/graphs.xml");
-    EXPECT_TRUE(fs::exists(dir_ / "a.tmp"));
-    kill(child, SIGINT);
-    folder.Remove("graphs.xml");
-    folder.Write("graphs.xml", graphs);
-    pipe << graphs;
-    pipe.close();
-    int status = 0;
-    waitpid(child, &status, 0);
-
-    EXPECT_EQ(1, WEXITSTATUS(status));
-    EXPECT_THAT(Read("err"), HasSubstr("stopped after 1 of "));
-    EXPECT_THAT(Files(), ElementsAre("err"));
 }
 
 } // namespace
