@@ -9,6 +9,7 @@
 
 #include "analyse/contract/contract_suite.h"
 #include "core/rng.h"
+#include "core/room.h"
 
 enum {
     SCENARIO_GROUPS = 10,
@@ -220,7 +221,7 @@ static void scenario_ask_pairs(struct stp_contract_run *run,
             if (scenario->before_init != NULL)
                 scenario->before_init(&play, r);
             run->flips_reg_buff = r > 0 && scenario->vary != NULL;
-            stp_contract_ask_some(run, ranks[r], STP_N_LONE, &of[r]);
+            stp_contract_ask(run, ranks[r], STP_N_LONE, &of[r]);
         }
         snprintf(second, sizeof(second), "in another of %.60s",
                  mock_machine_get_info(machine)->name);
@@ -231,64 +232,19 @@ static void scenario_ask_pairs(struct stp_contract_run *run,
     stp_contract_unload(run, nccl);
 }
 
-void stp_check_scenarios(struct stp_contract_run *run)
-{
-    const struct stp_scenario *s = run->entry->scenarios;
-
-    if (s == stp_scenarios_files)
-        stp_contract_needs_file(run);
-    for (; s->title != NULL; s++) {
-        if (run->inits_race && s->init_at_once && s->layout != MOCK_PROCESSES)
-            stp_contract_set(run->slot, STP_CONTRACT_OK,
-                             "without inits at once, which are not safe");
-        else
-            scenario_run(run, s);
-        if (s->asks_pairs)
-            scenario_ask_pairs(run, s);
-        if (s->takes_seeds)
-            stp_contract_set(
-                run->slot, STP_CONTRACT_OK, "%d ranks, %u random schedules",
-                mock_machine_get_info(scenario_begin(run, s).machine)->n_ranks,
-                run->options->n_seeds);
-    }
-}
-
-const struct stp_scenario stp_scenarios_one_thread[] = {
-    {.title = "one thread",
-     .asks_more = true,
-     .asks_pairs = true,
-     .takes_seeds = true},
-    {0},
-};
-
-const struct stp_scenario stp_scenarios_threads[] = {
-    {.title = "threads", .layout = MOCK_THREADS},
-    {.title = "one thread after inits at once", .init_at_once = true},
-    {0},
-};
-
-const struct stp_scenario stp_scenarios_processes[] = {
-    {.title = "processes", .layout = MOCK_PROCESSES, .asks_more = true},
-    {.title = "processes, all at once",
-     .layout = MOCK_PROCESSES,
-     .init_at_once = true,
-     .play_at_once = true},
-    {0},
-};
-
 /* Two by ncclCommSplit(), two by ncclCommShrink(), which share a commId. */
 enum { N_CHILDREN = 4 };
 
 void stp_check_agree_children(struct stp_contract_run *run)
 {
     const struct mock_machine *small = run->world->shapes[STP_SHAPE_2];
-    const struct stp_scenario scenarios[] = {
+    const struct stp_scenario layouts[] = {
         {.title = "one thread"},
         {.title = "processes", .layout = MOCK_PROCESSES}};
 
-    for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
+    for (size_t i = 0; i < STP_N_OF(layouts); i++) {
         struct mock_nccl *nccl = stp_contract_open(run, NULL);
-        struct play play = scenario_begin(run, &scenarios[i]);
+        struct play play = scenario_begin(run, &layouts[i]);
         struct mock_ranks *children[N_CHILDREN], *late;
 
         scenario_open(&play, nccl);
@@ -323,39 +279,11 @@ void stp_check_agree_children(struct stp_contract_run *run)
     }
 }
 
-static const struct mock_death at_once = {.rank = 1, .step = 0};
-static const struct mock_death later = {.rank = 0, .step = 60};
-
-const struct stp_scenario stp_scenarios_death[] = {
-    {.title = "threads, one ends early",
-     .layout = MOCK_THREADS,
-     .death = &later,
-     .then_another = true},
-    {.title = "processes, one is killed before its first call",
-     .layout = MOCK_PROCESSES,
-     .death = &at_once,
-     .then_another = true},
-    {.title = "processes, one is killed",
-     .layout = MOCK_PROCESSES,
-     .death = &later,
-     .play_at_once = true,
-     .then_another = true},
-    {0},
-};
-
 static void agree_vary_reg_buff(void *play, int rank, size_t step,
                                 struct mock_call *call)
 {
     call->reg_buff = (int)(((size_t)rank + step) & 1);
 }
-
-const struct stp_scenario stp_scenarios_reg_buff[] = {
-    {.title = "ranks with different regBuff",
-     .vary = agree_vary_reg_buff,
-     .asks_more = true,
-     .asks_pairs = true},
-    {0},
-};
 
 /* ---- environment ---- */
 
@@ -371,7 +299,7 @@ static void agree_set_variables(void *play, int rank)
     char value[16];
 
     snprintf(value, sizeof(value), "%d", rank);
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; i < STP_N_OF(names); i++)
         setenv(names[i], value, 1);
 }
 
@@ -379,18 +307,6 @@ static void agree_set_variables_again(void *play, int rank, size_t step)
 {
     agree_set_variables(play, rank);
 }
-
-const struct stp_scenario stp_scenarios_environment[] = {
-    {.title = "one thread",
-     .before_init = agree_set_variables,
-     .asks_pairs = true},
-    {.title = "processes",
-     .layout = MOCK_PROCESSES,
-     .before_init = agree_set_variables,
-     .before_step = agree_set_variables_again,
-     .asks_more = true},
-    {0},
-};
 
 /* ---- files ---- */
 
@@ -445,23 +361,77 @@ static void agree_write_before_step(void *opaque, int rank, size_t step)
     .in_processes_too = true, .before_init = agree_set_file,                   \
     .ours = STP_FILE_TREE, .theirs = (file), .odd_rank = (which)
 
-const struct stp_scenario stp_scenarios_files[] = {
-    {.title = "the last rank found another policy",
-     .asks_more = true,
-     FOUND(STP_LAST_RANK, STP_FILE_RING)},
-    {.title = "the first rank found another policy",
+/* ---- all scenarios ---- */
+
+static const struct mock_death at_once = {.rank = 1, .step = 0};
+static const struct mock_death later = {.rank = 0, .step = 60};
+
+// clang-format off
+static const struct stp_scenario scenarios[] = {
+    {"thread-safe init", "all inits at once", MOCK_THREADS,
+     .init_at_once = true},
+    {"thread-safe calls", "all calls at once", MOCK_THREADS,
+     .play_at_once = true},
+    {"ranks agree", "one thread", .asks_more = true, .asks_pairs = true,
+     .takes_seeds = true},
+    {"ranks agree as threads", "threads", .layout = MOCK_THREADS},
+    {"ranks agree as threads", "one thread after inits at once",
+     .init_at_once = true},
+    {"ranks agree as processes", "processes", MOCK_PROCESSES,
+     .asks_more = true},
+    {"ranks agree as processes", "processes, all at once", MOCK_PROCESSES,
+     .init_at_once = true, .play_at_once = true},
+    {"ranks agree on regBuff", "ranks with different regBuff",
+     .vary = agree_vary_reg_buff, .asks_more = true, .asks_pairs = true},
+    {"ranks agree on environment", "one thread",
+     .before_init = agree_set_variables, .asks_pairs = true},
+    {"ranks agree on environment", "processes", MOCK_PROCESSES,
+     .before_init = agree_set_variables,
+     .before_step = agree_set_variables_again, .asks_more = true},
+    {"ranks agree on files", "the last rank found another policy",
+     .asks_more = true, FOUND(STP_LAST_RANK, STP_FILE_RING)},
+    {"ranks agree on files", "the first rank found another policy",
      FOUND(STP_FIRST_RANK, STP_FILE_RING)},
-    {.title = "a rank found an empty policy",
+    {"ranks agree on files", "a rank found an empty policy",
      FOUND(STP_SECOND_RANK, STP_FILE_EMPTY)},
-    {.title = "a rank found no policy", FOUND(STP_SECOND_RANK, STP_N_FILES)},
-    {.title = "the policy was written between inits",
-     .in_processes_too = true,
-     .before_init = agree_write_before_init,
+    {"ranks agree on files", "a rank found no policy",
+     FOUND(STP_SECOND_RANK, STP_N_FILES)},
+    {"ranks agree on files", "the policy was written between inits",
+     .in_processes_too = true, .before_init = agree_write_before_init,
      .odd_rank = STP_LAST_RANK},
-    {.title = "the policy was written between calls",
-     .in_processes_too = true,
-     .before_init = agree_write_once,
-     .before_step = agree_write_before_step,
-     .odd_rank = STP_LAST_RANK},
-    {0},
+    {"ranks agree on files", "the policy was written between calls",
+     .in_processes_too = true, .before_init = agree_write_once,
+     .before_step = agree_write_before_step, .odd_rank = STP_LAST_RANK},
+    {"ranks agree when one dies", "threads, one ends early", MOCK_THREADS,
+     .death = &later, .then_another = true},
+    {"ranks agree when one dies",
+     "processes, one is killed before its first call", MOCK_PROCESSES,
+     .death = &at_once, .then_another = true},
+    {"ranks agree when one dies", "processes, one is killed", MOCK_PROCESSES,
+     .death = &later, .play_at_once = true, .then_another = true},
 };
+// clang-format on
+
+void stp_check_scenarios(struct stp_contract_run *run)
+{
+    for (size_t i = 0; i < STP_N_OF(scenarios); i++) {
+        const struct stp_scenario *s = &scenarios[i];
+
+        if (strcmp(s->check, run->entry->name) != 0)
+            continue;
+        if (s->ours != s->theirs)
+            stp_contract_needs_file(run);
+        if (run->inits_race && s->init_at_once && s->layout != MOCK_PROCESSES)
+            stp_contract_set(run->slot, STP_CONTRACT_OK,
+                             "without inits at once, which are not safe");
+        else
+            scenario_run(run, s);
+        if (s->asks_pairs)
+            scenario_ask_pairs(run, s);
+        if (s->takes_seeds)
+            stp_contract_set(
+                run->slot, STP_CONTRACT_OK, "%d ranks, %u random schedules",
+                mock_machine_get_info(scenario_begin(run, s).machine)->n_ranks,
+                run->options->n_seeds);
+    }
+}

@@ -197,8 +197,8 @@ struct mock_call stp_contract_question(uint64_t seed, size_t i, size_t turn)
         seed, i < STP_N_LONE ? i : STP_N_SIZED + (way - 1) * STP_N_LONE + i);
 }
 
-void stp_contract_ask_some(struct stp_contract_run *run, struct mock_comm *comm,
-                           size_t n, struct stp_decisions *decisions)
+void stp_contract_ask(struct stp_contract_run *run, struct mock_comm *comm,
+                      size_t n, struct stp_decisions *decisions)
 {
     struct mock_outcome outcome;
 
@@ -219,12 +219,6 @@ void stp_contract_ask_some(struct stp_contract_run *run, struct mock_comm *comm,
                                   .asked_channels = outcome.asked_channels,
                                   .n_channels = outcome.n_channels};
     }
-}
-
-void stp_contract_ask(struct stp_contract_run *run, struct mock_comm *comm,
-                      struct stp_decisions *decisions)
-{
-    stp_contract_ask_some(run, comm, STP_N_QUESTIONS, decisions);
 }
 
 void stp_contract_same(struct stp_contract_run *run,

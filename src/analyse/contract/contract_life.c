@@ -42,7 +42,7 @@ static bool life_use_comm(struct stp_contract_run *run, struct mock_nccl *nccl,
         stp_contract_comm(run, nccl, run->world->machine, comm_id);
     bool tuned = mock_comm_tuner_version(comm) != 0;
 
-    stp_contract_ask(run, comm, decisions);
+    stp_contract_ask(run, comm, STP_N_QUESTIONS, decisions);
     stp_contract_destroy(run, comm);
     return tuned;
 }
@@ -77,9 +77,10 @@ void stp_check_probe(struct stp_contract_run *run)
         stp_contract_set_policy(path);
         comm = stp_contract_comm(run, nccl, run->world->machine, comm_id);
         run->slot->usable = true;
-        stp_contract_ask(run, comm, &decisions[i]); /* it may look only now */
+        stp_contract_ask(run, comm, STP_N_QUESTIONS,
+                         &decisions[i]); /* it may look only now */
         stp_write_policy(path, cases[i][1], 2);
-        stp_contract_ask(run, comm, &decisions[i]);
+        stp_contract_ask(run, comm, STP_N_QUESTIONS, &decisions[i]);
         stp_contract_close(run, comm);
         stp_contract_unload(run, nccl);
         reads |= memcmp(&decisions[0], &decisions[i], sizeof(*decisions)) != 0;
@@ -203,7 +204,7 @@ static void life_ask_and_compare(struct stp_contract_run *run,
 {
     struct stp_decisions now;
 
-    stp_contract_ask(run, comm, &now);
+    stp_contract_ask(run, comm, STP_N_QUESTIONS, &now);
     stp_contract_same(run, alone, "as the only communicator", &now, then);
 }
 
@@ -225,7 +226,7 @@ void stp_check_contexts(struct stp_contract_run *run)
         snprintf(then, sizeof(then), "beside one of %.60s", name);
         other = stp_contract_comm(run, nccl, machine, 0);
         life_ask_and_compare(run, comm, &alone, then);
-        stp_contract_ask(run, other, &ignored);
+        stp_contract_ask(run, other, STP_N_QUESTIONS, &ignored);
         life_ask_and_compare(run, comm, &alone, then);
         stp_contract_destroy(run, other);
         snprintf(then, sizeof(then), "after one of %.60s was finalized", name);

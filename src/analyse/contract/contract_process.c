@@ -168,14 +168,14 @@ void stp_check_process(struct stp_contract_run *run)
         comm = stp_contract_comm(run, nccl,
                                  run->world->shapes[i % STP_N_SHAPES], 0);
         if (i < STP_N_SHAPES)
-            stp_contract_ask_some(run, comm, STP_N_LONE, &ignored);
+            stp_contract_ask(run, comm, STP_N_LONE, &ignored);
         stp_contract_close(run, comm);
         if ((i + 1) % (N_COMMS / N_TURNS) == 0)
             memory[i / (N_COMMS / N_TURNS)] = process_get_memory();
     }
     process_check_growth(run, memory, "each communicator leaves some of it");
     for (int t = 0; t < N_TURNS; t++) {
-        stp_contract_ask(run, stays, &ignored);
+        stp_contract_ask(run, stays, STP_N_QUESTIONS, &ignored);
         memory[t] = process_get_memory();
     }
     process_check_growth(run, memory, "some calls leave some of it");

@@ -198,11 +198,9 @@ struct stp_decisions {
     struct stp_decision of[STP_N_QUESTIONS];
 };
 
-/* Asks the first 'n' questions, or all. All judges look at the answers. */
-void stp_contract_ask_some(struct stp_contract_run *run, struct mock_comm *comm,
-                           size_t n, struct stp_decisions *decisions);
+/* Asks the first 'n' questions. All judges look at the answers. */
 void stp_contract_ask(struct stp_contract_run *run, struct mock_comm *comm,
-                      struct stp_decisions *decisions);
+                      size_t n, struct stp_decisions *decisions);
 
 /* 'when' and 'then' say how decisions came about: "at first". */
 void stp_contract_same(struct stp_contract_run *run,
@@ -242,8 +240,8 @@ void stp_contract_judge(struct stp_contract_run *run,
                         const struct mock_call *call, ncclResult_t rc,
                         const struct mock_outcome *outcome);
 
-/* contract_agree.c: the communicators of entry->scenarios, each in a schedule
- * of each kind that mock_ranks_play() has */
+/* contract_agree.c: the communicators of the check's scenarios, each in a
+ * schedule of each kind that mock_ranks_play() has */
 stp_contract_fn stp_check_scenarios, stp_check_agree_children;
 
 /* Which rank finds another file than the others. */
@@ -251,6 +249,7 @@ enum stp_odd_rank { STP_FIRST_RANK, STP_SECOND_RANK, STP_LAST_RANK };
 
 /* How a communicator is made and played. */
 struct stp_scenario {
+    const char *check; /* its name */
     const char *title; /* for messages, e.g. "processes" */
     enum mock_layout layout;
     bool init_at_once;
@@ -271,11 +270,6 @@ struct stp_scenario {
     enum stp_odd_rank odd_rank; /* the rank that finds 'theirs' */
 };
 
-extern const struct stp_scenario stp_scenarios_inits[], stp_scenarios_calls[],
-    stp_scenarios_one_thread[], stp_scenarios_threads[],
-    stp_scenarios_processes[], stp_scenarios_reg_buff[],
-    stp_scenarios_environment[], stp_scenarios_files[], stp_scenarios_death[];
-
 /* contract_process.c */
 stp_contract_fn stp_check_process, stp_check_quiet;
 
@@ -292,7 +286,6 @@ struct stp_contract_entry {
     const char *meaning;
     stp_contract_fn *fn;
     stp_judge_fn *judge; /* in the process of stp_check_calls() */
-    const struct stp_scenario *scenarios; /* the last has no title */
     enum stp_contract_stage stage;
 };
 

@@ -57,24 +57,10 @@ void stp_check_threads(struct stp_contract_run *run)
     comm = stp_contract_comm(run, nccl, run->world->machine, 0);
     if (!of_inits) {
         threads_begin_shared();
-        stp_contract_ask(run, comm, &ignored);
+        stp_contract_ask(run, comm, STP_N_QUESTIONS, &ignored);
     }
     threads_check_shared(run, of_inits ? "init" : "getCollInfo");
     stp_contract_destroy(run, comm);
     stp_contract_unload(run, nccl);
     stp_check_scenarios(run);
 }
-
-const struct stp_scenario stp_scenarios_inits[] = {
-    {.title = "all inits at once",
-     .layout = MOCK_THREADS,
-     .init_at_once = true},
-    {0},
-};
-
-const struct stp_scenario stp_scenarios_calls[] = {
-    {.title = "all calls at once",
-     .layout = MOCK_THREADS,
-     .play_at_once = true},
-    {0},
-};
