@@ -95,17 +95,17 @@ static void page_sum_up(const struct stp_page_data *data,
         nodes = m->n_nodes > nodes ? m->n_nodes : nodes;
     }
     if (min < max)
-        stp_page_format(s->machine, "%u to ", min);
+        STP_PAGE_ADD(s->machine, "%u to ", min);
     /* several nodes may be containers of one host, with one GPU */
     if (first->gpu[0] != '\0' && nodes == 1)
-        stp_page_format(s->machine, "%u x %s", max, first->gpu);
+        STP_PAGE_ADD(s->machine, "%u x %s", max, first->gpu);
     else
-        stp_page_format(s->machine, "%u rank%s", max, max == 1 ? "" : "s");
+        STP_PAGE_ADD(s->machine, "%u rank%s", max, max == 1 ? "" : "s");
     if (nodes > 1)
-        stp_page_format(s->machine, " on %u nodes%s%s", nodes,
-                        first->gpu[0] != '\0' ? " of " : "", first->gpu);
+        STP_PAGE_ADD(s->machine, " on %u nodes%s%s", nodes,
+                     first->gpu[0] != '\0' ? " of " : "", first->gpu);
     if (first->nccl[0] != '\0')
-        stp_page_format(s->machine, " with NCCL %s", first->nccl);
+        STP_PAGE_ADD(s->machine, " with NCCL %s", first->nccl);
     stp_auto_words(first->tuner, s->own);
     s->has_policy = rules != NULL || s->tried;
     for (size_t i = 0; i < data->n_rows; i++) {
@@ -143,22 +143,21 @@ static void page_say_losses(const struct stp_page_summary *s, char *text)
 
     page_name_place(s, &s->worst, place);
     if (n > 0)
-        stp_page_format(
+        STP_PAGE_ADD(
             text,
             ", and is slower at %zu%s: at worst %s takes %.*fx as long (at %s)",
             n, s->n_slower > 0 ? "" : ", but within the noise",
             stp_coll_name(s->worst.coll), s->n_slower > 0 ? 2 : 3,
             1 / s->worst.gain.gain, place);
     else if (s->no_interval)
-        stp_page_format(text,
-                        "; one round and modelled times have no confidence "
-                        "interval, so not all of this is certain");
+        STP_PAGE_ADD(text, "; one round and modelled times have no confidence "
+                           "interval, so not all of this is certain");
     else if (s->n_changed > 0)
-        stp_page_format(text, ", and is nowhere measurably slower");
+        STP_PAGE_ADD(text, ", and is nowhere measurably slower");
     if (s->n_unknown > 0)
-        stp_page_format(
-            text, "; what it chooses at %zu further sizes was not measured",
-            s->n_unknown);
+        STP_PAGE_ADD(text,
+                     "; what it chooses at %zu further sizes was not measured",
+                     s->n_unknown);
 }
 
 void stp_page_sentence(const struct stp_page_summary *s,
@@ -170,19 +169,19 @@ void stp_page_sentence(const struct stp_page_summary *s,
 
     page_name_place(s, &s->best, place);
     text[0] = '\0';
-    stp_page_format(text, "On %s", s->machine);
+    STP_PAGE_ADD(text, "On %s", s->machine);
     if (s->n_sizes == 0) {
-        stp_page_format(text, ": training iterations%s.",
-                        s->has_policy ? "; collectives alone were not measured"
-                                      : ", without a policy");
+        STP_PAGE_ADD(text, ": training iterations%s.",
+                     s->has_policy ? "; collectives alone were not measured"
+                                   : ", without a policy");
     } else if (!s->has_policy && gain > 1) {
-        stp_page_format(
+        STP_PAGE_ADD(
             text,
             " some arm is faster than %s at %zu of %zu sizes, by up to %.2fx "
             "(%s at %s); there is no policy here.",
             s->own, s->n_faster, s->n_told, gain, coll, place);
     } else if (!s->has_policy) {
-        stp_page_format(
+        STP_PAGE_ADD(
             text, " %s %s at any of %zu sizes; there is no policy here.",
             s->n_compared == 0
                 ? "no arm that a tuner can choose was compared with"
@@ -194,28 +193,28 @@ void stp_page_sentence(const struct stp_page_summary *s,
             : s->n_told == 0   ? s->n_compared
                                : s->n_told);
     } else if (s->n_rules == 0 && !s->tried) {
-        stp_page_format(text,
-                        " this policy has no rule: %s stands at all %zu sizes.",
-                        s->own, s->n_sizes);
+        STP_PAGE_ADD(text,
+                     " this policy has no rule: %s stands at all %zu sizes.",
+                     s->own, s->n_sizes);
     } else {
-        stp_page_format(text, " this policy ");
+        STP_PAGE_ADD(text, " this policy ");
         if (gain > 1)
-            stp_page_format(text,
-                            "makes %s up to %.2fx as fast (at %s), changes %zu "
-                            "of %zu sizes",
-                            coll, gain, place, s->n_changed, s->n_sizes);
+            STP_PAGE_ADD(text,
+                         "makes %s up to %.2fx as fast (at %s), changes %zu "
+                         "of %zu sizes",
+                         coll, gain, place, s->n_changed, s->n_sizes);
         else if (s->n_changed > 0)
-            stp_page_format(text, "changes %zu of %zu sizes, is %s",
-                            s->n_changed, s->n_sizes,
-                            s->n_faster > 0
-                                ? "faster only at sizes that were not measured"
-                                : "significantly faster at none");
+            STP_PAGE_ADD(text, "changes %zu of %zu sizes, is %s", s->n_changed,
+                         s->n_sizes,
+                         s->n_faster > 0
+                             ? "faster only at sizes that were not measured"
+                             : "significantly faster at none");
         else
-            stp_page_format(text, "changes none of %zu sizes", s->n_sizes);
+            STP_PAGE_ADD(text, "changes none of %zu sizes", s->n_sizes);
         page_say_losses(s, text);
-        stp_page_format(text, s->tried ? "."
-                                       : "; it was not verified: these are "
-                                         "gains of its arms in the sweep.");
+        STP_PAGE_ADD(text, s->tried ? "."
+                                    : "; it was not verified: these are "
+                                      "gains of its arms in the sweep.");
     }
 }
 
@@ -253,15 +252,15 @@ bool stp_page_overlap_sentence(const struct stp_page_overlap *o,
     text[0] = '\0';
     if (o->n == 0)
         return false;
-    stp_page_format(text, "With the overlap policy training steps are ");
+    STP_PAGE_ADD(text, "With the overlap policy training steps are ");
     if (o->n_faster > 0)
-        stp_page_format(
-            text, "up to %.2fx as fast: %zu of %zu workloads are faster, ",
-            o->best, o->n_faster, o->n);
+        STP_PAGE_ADD(text,
+                     "up to %.2fx as fast: %zu of %zu workloads are faster, ",
+                     o->best, o->n_faster, o->n);
     else
-        stp_page_format(text, "significantly faster in none of %zu workloads, ",
-                        o->n);
-    stp_page_format(
+        STP_PAGE_ADD(text, "significantly faster in none of %zu workloads, ",
+                     o->n);
+    STP_PAGE_ADD(
         text,
         n == 0 ? "and none is measurably slower."
                : "and %zu %s slower%s: at worst a step takes %.3fx as long.",
@@ -293,20 +292,20 @@ static bool page_memory_sentence(const struct stp_memory_table *memory,
         }
     if (best[0] == NULL && best[1] == NULL)
         return false;
-    stp_page_format(text, is_staged ? "Staging buffers makes "
-                                    : "Registering buffers makes ");
+    STP_PAGE_ADD(text, is_staged ? "Staging buffers makes "
+                                 : "Registering buffers makes ");
     for (int step = 0; step < 2; step++)
         if (best[step] != NULL)
-            stp_page_format(text, "%s%s up to %.2fx as fast (%s%s %s)",
-                            step && best[0] != NULL ? ", and " : "",
-                            step ? "training steps" : colls[0],
-                            best[step]->gain.gain, step ? colls[1] : "",
-                            step ? " of" : "at",
-                            STP_SIZE_TEXT(best[step]->n_bytes));
-    stp_page_format(text, is_staged ? "; a job as it is can have that, by "
-                                      "`steptune run --stage`."
-                                    : "; only an application can do that, and "
-                                      "no tuner.");
+            STP_PAGE_ADD(text, "%s%s up to %.2fx as fast (%s%s %s)",
+                         step && best[0] != NULL ? ", and " : "",
+                         step ? "training steps" : colls[0],
+                         best[step]->gain.gain, step ? colls[1] : "",
+                         step ? " of" : "at",
+                         STP_SIZE_TEXT(best[step]->n_bytes));
+    STP_PAGE_ADD(text, is_staged ? "; a job as it is can have that, by "
+                                   "`steptune run --stage`."
+                                 : "; only an application can do that, and "
+                                   "no tuner.");
     return true;
 }
 
@@ -326,7 +325,7 @@ static bool page_source_sentence(const struct stp_page_file *sets, size_t n,
     if (n_all == 0)
         return false;
     if (count.n[STP_SOURCE_MEASURED] == n_all && count.n_single_pass == 0) {
-        stp_page_format(text, "Times were measured live.");
+        STP_PAGE_ADD(text, "Times were measured live.");
         return true;
     }
 
@@ -344,24 +343,24 @@ static bool page_source_sentence(const struct stp_page_file *sets, size_t n,
         if (count.n[s] == 0)
             continue;
         if (stp_source_of_all(&count) == s)
-            stp_page_format(text, "All %zu times were %s", n_all, words[s]);
+            STP_PAGE_ADD(text, "All %zu times were %s", n_all, words[s]);
         else if (text[0] == '\0')
-            stp_page_format(text, "Of %zu times %zu were %s", n_all, count.n[s],
-                            words[s]);
+            STP_PAGE_ADD(text, "Of %zu times %zu were %s", n_all, count.n[s],
+                         words[s]);
         else
-            stp_page_format(text, ", %zu were %s", count.n[s], words[s]);
+            STP_PAGE_ADD(text, ", %zu were %s", count.n[s], words[s]);
     }
     if (count.n_single_pass > 0)
-        stp_page_format(text,
-                        "; %zu of them were taken in single passes, and decide "
-                        "nothing unless they are trusted",
-                        count.n_single_pass);
+        STP_PAGE_ADD(text,
+                     "; %zu of them were taken in single passes, and decide "
+                     "nothing unless they are trusted",
+                     count.n_single_pass);
 
     if (count.n[STP_SOURCE_MEASURED] < n_all)
-        stp_page_format(text, ": this is not a live measurement");
-    stp_page_format(text, ".");
+        STP_PAGE_ADD(text, ": this is not a live measurement");
+    STP_PAGE_ADD(text, ".");
     if (count.n[STP_SOURCE_MODELLED] > 0)
-        stp_page_format(text, " " STP_MODEL_WORDS ".");
+        STP_PAGE_ADD(text, " " STP_MODEL_WORDS ".");
     return true;
 }
 
@@ -374,12 +373,11 @@ static void view_count(cJSON *object, const char *key, uint64_t min,
     char text[STP_PAGE_TEXT] = "";
 
     if (min == max)
-        stp_page_format(text, "%" PRIu64 " %s%s", min, noun,
-                        min == 1 ? "" : "s");
+        STP_PAGE_ADD(text, "%" PRIu64 " %s%s", min, noun, min == 1 ? "" : "s");
     else if (max != UINT64_MAX)
-        stp_page_format(text, "%" PRIu64 " to %" PRIu64 " %ss", min, max, noun);
+        STP_PAGE_ADD(text, "%" PRIu64 " to %" PRIu64 " %ss", min, max, noun);
     else if (min > 1)
-        stp_page_format(text, "%" PRIu64 " %ss or more", min, noun);
+        STP_PAGE_ADD(text, "%" PRIu64 " %ss or more", min, noun);
     cJSON_AddStringToObject(object, key, text);
 }
 
@@ -529,17 +527,16 @@ static void view_panel(const struct stp_page_data *data,
         data_type |= q->type != first->type || q->op != first->op;
         place |= q->in_place != first->in_place;
     }
-    stp_page_format(name, "%s", stp_coll_title(first->coll));
+    STP_PAGE_ADD(name, "%s", stp_coll_title(first->coll));
     if (ranks)
-        stp_page_format(name, ", %u ranks", first->n_ranks);
+        STP_PAGE_ADD(name, ", %u ranks", first->n_ranks);
     if (ranks && first->n_nodes > 1)
-        stp_page_format(name, " on %u nodes", first->n_nodes);
+        STP_PAGE_ADD(name, " on %u nodes", first->n_nodes);
     if (data_type)
-        stp_page_format(name, ", %s %s", stp_type_name(first->type),
-                        stp_op_name(first->op));
+        STP_PAGE_ADD(name, ", %s %s", stp_type_name(first->type),
+                     stp_op_name(first->op));
     if (place)
-        stp_page_format(name,
-                        first->in_place ? ", in place" : ", out of place");
+        STP_PAGE_ADD(name, first->in_place ? ", in place" : ", out of place");
     cJSON_AddStringToObject(panel, "name", name);
 
     stp_json_number(panel, "n_rows", (double)rows->n_panel);
@@ -573,7 +570,7 @@ static void view_rule(const struct stp_page_data *data, cJSON *panels,
         if (page_row->line != r->line)
             continue;
         if (strstr(from, name) == NULL)
-            stp_page_format(from, "%s%s", from[0] != '\0' ? ", " : "", name);
+            STP_PAGE_ADD(from, "%s%s", from[0] != '\0' ? ", " : "", name);
         if (page_row->policy == NULL)
             continue;
         if (page_row->verdict == STP_VERDICT_SAME) {
@@ -584,7 +581,7 @@ static void view_rule(const struct stp_page_data *data, cJSON *panels,
         of[k].n++;
         name = stp_source_name(page_row->policy->source);
         if (strstr(of[k].sources, name) == NULL)
-            stp_page_format(of[k].sources, ", %s", name);
+            STP_PAGE_ADD(of[k].sources, ", %s", name);
         of[k].low = fmin(of[k].low, page_row->policy->gain.gain);
         of[k].high = fmax(of[k].high, page_row->policy->gain.gain);
         cJSON_AddItemReferenceToArray(gains, row);
@@ -651,9 +648,9 @@ static void view_workload(const struct stp_iteration_setting *s, bool has_ranks,
     char text[STP_ITERATION_TEXT], name[STP_PAGE_TEXT] = "";
 
     stp_iteration_what(s, STP_SIZE_TEXT(s->like.n_bytes), text);
-    stp_page_format(name, "%s", text);
+    STP_PAGE_ADD(name, "%s", text);
     if (has_ranks)
-        stp_page_format(name, ", %u ranks", s->like.n_ranks);
+        STP_PAGE_ADD(name, ", %u ranks", s->like.n_ranks);
     cJSON_AddStringToObject(object, "workload", name);
 }
 
@@ -772,8 +769,8 @@ static cJSON *page_view(const struct stp_page_data *data,
     char ranks[STP_PAGE_TEXT] = "";
 
     if (n_ranks.min < n_ranks.max)
-        stp_page_format(ranks, "%" PRIu64 " to ", n_ranks.min);
-    stp_page_format(ranks, "%" PRIu64, n_ranks.max);
+        STP_PAGE_ADD(ranks, "%" PRIu64 " to ", n_ranks.min);
+    STP_PAGE_ADD(ranks, "%" PRIu64, n_ranks.max);
     cJSON_AddStringToObject(machine, "run", data->run);
     stp_json_origin(machine, first);
     cJSON_AddStringToObject(machine, "type", stp_type_name(first->rows->type));

@@ -1,30 +1,18 @@
 #include "report/page/page_data.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyse/order.h"
 #include "analyse/wrong.h"
-#include "core/text.h"
 #include "nccl_tuner_abi.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/take.h"
 #include "report/words.h"
 
 #define WARN(data, ...)                                                        \
-    stp_page_format((data)->warnings[(data)->n_warnings++], __VA_ARGS__)
-
-void stp_page_format(char text[STP_PAGE_TEXT], const char *fmt, ...)
-{
-    size_t len = strlen(text);
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(text + len, STP_PAGE_TEXT - len, fmt, args);
-    va_end(args);
-}
+    STP_PAGE_ADD((data)->warnings[(data)->n_warnings++], __VA_ARGS__)
 
 /* ---- reading ---- */
 
@@ -290,33 +278,32 @@ static void page_find_stranger(const struct stp_page_data *data, int source,
 
     if (anchor != NULL && file->run[0] != '\0' &&
         strcmp(file->run, data->run) != 0) {
-        stp_page_format(why, "it is of run %s, expected run %s as %s",
-                        file->run, data->run, anchor);
+        STP_PAGE_ADD(why, "it is of run %s, expected run %s as %s", file->run,
+                     data->run, anchor);
     } else if (anchor != NULL && file->run[0] == '\0' && hash[0] == '\0' &&
                source != STP_PAGE_POLICY && !is_named) {
         /* a verification by hand names no run: its policy's hash will do */
-        stp_page_format(why, "it names no run, expected run %s as %s",
-                        data->run, anchor);
+        STP_PAGE_ADD(why, "it names no run, expected run %s as %s", data->run,
+                     anchor);
     } else if (policy != NULL && policy->name == NULL && !is_named) {
-        stp_page_format(why, "the policy that it verifies is not here");
+        STP_PAGE_ADD(why, "the policy that it verifies is not here");
     } else if (policy != NULL && policy->name != NULL && hash[0] != '\0' &&
                strcmp(hash, policy->hash) != 0) {
-        stp_page_format(why, "it verifies a policy of hash %s, and %s has %s",
-                        hash, policy->name, policy->hash);
+        STP_PAGE_ADD(why, "it verifies a policy of hash %s, and %s has %s",
+                     hash, policy->name, policy->hash);
     } else if (source >= STP_PAGE_SWEEP) {
         first = stp_page_first_set(data);
         if (strcmp(file->data.gpu, first->data.gpu) != 0 ||
             strcmp(file->data.nccl, first->data.nccl) != 0)
-            stp_page_format(
-                why,
-                "it was measured on '%s' with NCCL %s, expected '%s' "
-                "with NCCL %s as %s",
-                file->data.gpu, file->data.nccl, first->data.gpu,
-                first->data.nccl, first->name);
+            STP_PAGE_ADD(why,
+                         "it was measured on '%s' with NCCL %s, expected '%s' "
+                         "with NCCL %s as %s",
+                         file->data.gpu, file->data.nccl, first->data.gpu,
+                         first->data.nccl, first->name);
         else if (strcmp(file->data.tuner, first->data.tuner) != 0)
-            stp_page_format(why, "its AUTO is %s, expected %s as in %s",
-                            STP_AUTO_WORDS(file->data.tuner),
-                            STP_AUTO_WORDS(first->data.tuner), first->name);
+            STP_PAGE_ADD(why, "its AUTO is %s, expected %s as in %s",
+                         STP_AUTO_WORDS(file->data.tuner),
+                         STP_AUTO_WORDS(first->data.tuner), first->name);
     }
 }
 

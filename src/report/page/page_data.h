@@ -6,6 +6,7 @@
 
 #include "analyse/iterations.h"
 #include "analyse/verify.h"
+#include "core/text.h"
 #include "report/page/page.h"
 #include "report/policy_file.h"
 #include "report/results/memory_rules.h"
@@ -70,9 +71,8 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
                               struct stp_error *err);
 void stp_page_free(struct stp_page_data *data);
 
-/* Appends to 'text', and cuts what is too long. */
-void stp_page_format(char text[STP_PAGE_TEXT], const char *fmt, ...)
-    STP_PRINTF(2, 3);
+/* Appends to a text of STP_PAGE_TEXT bytes, and cuts what is too long. */
+#define STP_PAGE_ADD(text, ...) stp_append(text, STP_PAGE_TEXT, __VA_ARGS__)
 
 /* The first set that was read. */
 const struct stp_page_file *
