@@ -32,6 +32,11 @@ const char *stp_interval_text(const struct stp_gain *gain,
     return text;
 }
 
+const char *stp_list_sign(size_t i, size_t n)
+{
+    return i == 0 ? "" : i + 1 == n ? " and " : ", ";
+}
+
 static void words_add_count(char text[STP_SOURCES_TEXT], size_t n, size_t n_all,
                             const char *words)
 {

@@ -23,6 +23,9 @@ const char *stp_ran_name(int algo, int proto, int n_channels,
 const char *stp_interval_text(const struct stp_gain *gain,
                               char text[STP_INTERVAL]);
 
+/* The sign before item 'i', from 0, of 'n': "a, b and c". */
+const char *stp_list_sign(size_t i, size_t n);
+
 /* "8", "1K", "1.5M", "1G": powers of two. */
 #define STP_SIZE_NAME(n_bytes) stp_size_name(n_bytes, (char[32]){0})
 const char *stp_size_name(uint64_t n_bytes, char name[32]);

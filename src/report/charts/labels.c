@@ -132,10 +132,8 @@ static bool label_needed(const struct stp_labelled_set *set,
 
 static void label_append(char label[STP_LABEL], const char *word)
 {
-    size_t len = strlen(label);
-
-    snprintf(label + len, STP_LABEL - len, "%s%s",
-             len > 0 && *word != '\0' ? ", " : "", word);
+    stp_append(label, STP_LABEL, "%s%s",
+               label[0] != '\0' && *word != '\0' ? ", " : "", word);
 }
 
 /* Labels the curves, always with the first property and with the others as far
@@ -190,7 +188,7 @@ static void label_join_hardware(const struct stp_labelled_set *set,
 {
     const char *names[MODELS];
     bool has_gpu = false;
-    size_t n = 0, len = 0;
+    size_t n = 0;
 
     for (size_t i = 0; i < set->n; i++) {
         const struct stp_dataset *data = set->all[i].curve->data;
@@ -206,12 +204,8 @@ static void label_join_hardware(const struct stp_labelled_set *set,
             names[n++] = name;
     }
     text[0] = '\0';
-    for (size_t k = 0; k < n && has_gpu && len < STP_LABEL; k++)
-        len += (size_t)snprintf(text + len, STP_LABEL - len, "%s%s",
-                                k == 0       ? ""
-                                : k + 1 == n ? " and "
-                                             : ", ",
-                                names[k]);
+    for (size_t k = 0; k < n && has_gpu; k++)
+        stp_append(text, STP_LABEL, "%s%s", stp_list_sign(k, n), names[k]);
 }
 
 void stp_common_title(const struct stp_labelled_set *set, char *text,
@@ -228,11 +222,8 @@ void stp_common_title(const struct stp_labelled_set *set, char *text,
              ranks[0] && gpu[0] ? " of " : "", gpu,
              (ranks[0] || gpu[0]) && (type[0] || op[0]) ? ", " : "", type,
              type[0] && op[0] ? " " : "", op);
-    if (gpu[0] == '\0' && backend[0] != '\0') {
-        size_t len = strlen(text);
-
-        snprintf(text + len, size - len, "%s%s", len > 0 ? ", " : "", backend);
-    }
+    if (gpu[0] == '\0' && backend[0] != '\0')
+        stp_append(text, size, "%s%s", text[0] ? ", " : "", backend);
 }
 
 void stp_origin_text(const struct stp_dataset *data, char *text, size_t size)
@@ -248,10 +239,8 @@ void stp_origin_text(const struct stp_dataset *data, char *text, size_t size)
 void stp_source_line(const struct stp_labelled_set *set, char *text,
                      size_t size)
 {
-    size_t len = 0;
-
     text[0] = '\0';
-    for (size_t i = 0; i < set->n && len < size; i++) {
+    for (size_t i = 0; i < set->n; i++) {
         struct stp_source_count count = {0};
         char origin[ORIGIN], other[ORIGIN], sources[STP_SOURCES_TEXT];
         bool is_new = true;
@@ -271,8 +260,8 @@ void stp_source_line(const struct stp_labelled_set *set, char *text,
         }
         stp_sources_words(&count, sources);
         if (is_new)
-            len += (size_t)snprintf(text + len, size - len, "%s%s, %s",
-                                    len > 0 ? "; " : "", origin, sources);
+            stp_append(text, size, "%s%s, %s", text[0] ? "; " : "", origin,
+                       sources);
     }
 }
 

@@ -8,6 +8,7 @@
 #include "core/room.h"
 #include "core/text.h"
 #include "report/training/train_points.h"
+#include "report/words.h"
 
 extern const char stp_train_page_gp[];
 extern const char stp_train_bars_gp[];
@@ -192,10 +193,9 @@ static void train_view_source(const struct stp_train_view *view,
 {
     const struct stp_train_levels models =
         stp_train_levels_of(view, STP_DIM_MODEL);
-    size_t len = 0;
 
     text[0] = '\0';
-    for (size_t m = 0; m < models.n && len < SOURCES; m++) {
+    for (size_t m = 0; m < models.n; m++) {
         const struct stp_train_run *widest = models.like[m];
         const char *end;
 
@@ -208,12 +208,11 @@ static void train_view_source(const struct stp_train_view *view,
         }
         /* what follows a sentence is of all modelled machines */
         end = strstr(widest->made_by, ". ");
-        len += (size_t)snprintf(text + len, SOURCES - len, "%s%.*s",
-                                len > 0 ? " | " : "",
-                                end != NULL && end - widest->made_by < SOURCE
-                                    ? (int)(end - widest->made_by)
-                                    : SOURCE,
-                                widest->made_by);
+        stp_append(text, SOURCES, "%s%.*s", m > 0 ? " | " : "",
+                   end != NULL && end - widest->made_by < SOURCE
+                       ? (int)(end - widest->made_by)
+                       : SOURCE,
+                   widest->made_by);
     }
 }
 
@@ -249,10 +248,7 @@ static void page_set_words(struct train_page *page)
     snprintf(text, sizeof(text), "%s%s%.50s, ", page->kind->heading,
              label[0] ? ", " : "", label);
     for (size_t i = 0; i < models.n; i++)
-        stp_append(text, sizeof(text), "%s%s",
-                   i == 0              ? ""
-                   : i + 1 == models.n ? " and "
-                                       : ", ",
+        stp_append(text, sizeof(text), "%s%s", stp_list_sign(i, models.n),
                    models.like[i]->gpu);
     for (size_t i = 0; i < view->runs->n; i++) {
         const struct stp_train_run *r = &view->runs->runs[i];
