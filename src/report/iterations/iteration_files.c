@@ -81,7 +81,7 @@ stp_iteration_files_write(const struct stp_iteration_report *report,
         const struct stp_iteration_setting *setting = &all->settings[i];
 
         if (several)
-            stp_iteration_setting_name(setting, setting_name);
+            stp_iteration_setting_name(setting, true, setting_name);
         for (size_t a = 0; a < setting->n_arms && status == STP_OK; a++) {
             snprintf(name, sizeof(name), "iteration_times_%s%s%s.txt",
                      setting_name, several ? "_" : "",

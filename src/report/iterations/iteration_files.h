@@ -58,13 +58,14 @@ stp_iteration_plots_save(const struct stp_iteration_report *report,
                          const char *folder, enum stp_plot_format format,
                          const char *gnuplot, struct stp_error *err);
 
-/* "overlap_8M_ratio1_layers8"; without a ratio "overlap_8M_gemm4096x64x512_
- * layers8"; with the compute and the collective where they are not a GEMM
- * and the usual ones of the mode: "sequential_training_allgather_8M_...".  Not
- * the data: one run has the same in all settings. */
+/* "overlap_8M_ratio1_layers8", or without the size; without a ratio
+ * "overlap_8M_gemm4096x64x512_ layers8"; with the compute and the collective
+ * where they are not a GEMM and the usual ones of the mode:
+ * "sequential_training_allgather_8M_...".  Not the data: one run has the same
+ * in all settings. */
 enum { STP_SETTING_NAME = 96 };
 void stp_iteration_setting_name(const struct stp_iteration_setting *setting,
-                                char name[STP_SETTING_NAME]);
+                                bool has_size, char name[STP_SETTING_NAME]);
 
 /* Print for people a table of each setting with its arms, and the verdict on
  * regimes: a sentence, and a row for each regime with the largest gains. */

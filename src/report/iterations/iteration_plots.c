@@ -413,7 +413,7 @@ stp_iteration_plots_save(const struct stp_iteration_report *report,
 
         n_groups += first && g.n > 1 && iteration_pick_arms(&g, false).n > 0;
         if (stp_iteration_several(report))
-            stp_iteration_setting_name(&all->settings[i], name);
+            stp_iteration_setting_name(&all->settings[i], true, name);
         iteration_make_histogram(report, &all->settings[i], &chart);
         status =
             iteration_draw(&d, "iteration_times_histogram", name, &chart, err);
@@ -423,7 +423,7 @@ stp_iteration_plots_save(const struct stp_iteration_report *report,
 
         name[0] = '\0';
         if (n_groups > 1)
-            stp_iteration_group_name(g.settings, name);
+            stp_iteration_setting_name(g.settings, false, name);
         if (g.n > 1 && iteration_pick_arms(&g, false).n > 0) {
             iteration_make_gains(report, &g, &chart);
             status = iteration_draw(&d, "gain_vs_size", name, &chart, err);

@@ -22,18 +22,31 @@ bool stp_iteration_several(const struct stp_iteration_report *report)
     return report->several || report->summary->n_settings > 1;
 }
 
-/* Names a setting; 'size' is "" or ends in "_". */
-static void iteration_name_setting(const struct stp_iteration_setting *setting,
-                                   const char *size,
-                                   char name[STP_SETTING_NAME])
+/* "8M_", with the largest unit that divides it, or "1000_". */
+static void iteration_name_size(uint64_t n_bytes, char name[32])
+{
+    static const char units[] = {'G', 'M', 'K', '_'};
+    unsigned i = 0;
+
+    while (i < 3 && (n_bytes < (uint64_t)1 << (30 - 10 * i) ||
+                     n_bytes % ((uint64_t)1 << (30 - 10 * i)) != 0))
+        i++;
+    snprintf(name, 32, "%" PRIu64 "%c%s", n_bytes >> (30 - 10 * i), units[i],
+             i < 3 ? "_" : "");
+}
+
+void stp_iteration_setting_name(const struct stp_iteration_setting *setting,
+                                bool has_size, char name[STP_SETTING_NAME])
 {
     const struct stp_measurement *m = &setting->like;
     const struct stp_workload *w = &m->work;
     bool training = w->compute != STP_COMPUTE_GEMM;
     bool usual = m->coll == (w->mode == STP_MODE_FSDP ? ncclFuncAllGather
                                                       : ncclFuncAllReduce);
-    char product[48];
+    char product[48], size[32] = "";
 
+    if (has_size)
+        iteration_name_size(m->n_bytes, size);
     if (w->mode == STP_MODE_TRACE) {
         snprintf(name, STP_SETTING_NAME, "%s_%s", stp_mode_name(w->mode),
                  stp_coll_name(m->coll));
@@ -49,28 +62,6 @@ static void iteration_name_setting(const struct stp_iteration_setting *setting,
              training ? stp_compute_name(w->compute) : "", usual ? "" : "_",
              usual ? "" : stp_coll_name(m->coll), size, product, w->layers,
              m->graph ? "_graph" : "");
-}
-
-void stp_iteration_setting_name(const struct stp_iteration_setting *setting,
-                                char name[STP_SETTING_NAME])
-{
-    static const char units[] = {'G', 'M', 'K', '_'};
-    const uint64_t n_bytes = setting->like.n_bytes;
-    unsigned i = 0; /* the largest unit that divides it: "8M_", "1000_" */
-    char size[32];
-
-    while (i < 3 && (n_bytes < (uint64_t)1 << (30 - 10 * i) ||
-                     n_bytes % ((uint64_t)1 << (30 - 10 * i)) != 0))
-        i++;
-    snprintf(size, sizeof(size), "%" PRIu64 "%c%s", n_bytes >> (30 - 10 * i),
-             units[i], i < 3 ? "_" : "");
-    iteration_name_setting(setting, size, name);
-}
-
-void stp_iteration_group_name(const struct stp_iteration_setting *setting,
-                              char name[STP_SETTING_NAME])
-{
-    iteration_name_setting(setting, "", name);
 }
 
 void stp_iteration_what(const struct stp_iteration_setting *setting,
@@ -311,7 +302,7 @@ static void iteration_put_setting(const struct stp_iteration_setting *setting,
     const struct stp_workload *w = &m->work;
     char name[STP_SETTING_NAME];
 
-    stp_iteration_setting_name(setting, name);
+    stp_iteration_setting_name(setting, true, name);
     stp_table_word(t, "setting", NULL, name);
     stp_table_word(t, "mode", NULL, stp_mode_name(w->mode));
     stp_table_word(t, "compute", NULL, stp_compute_name(w->compute));
@@ -330,13 +321,6 @@ static void iteration_put_setting(const struct stp_iteration_setting *setting,
 
 /* ---- arms ---- */
 
-static void iteration_put_arm_name(const struct stp_iteration_arm *arm,
-                                   const char *key, const char *heading,
-                                   struct stp_table *t)
-{
-    stp_table_word(t, key, heading, STP_ARM_TEXT(&arm->arm));
-}
-
 static void iteration_put_arm(const struct stp_iteration_setting *setting,
                               const struct stp_iteration_arm *arm,
                               struct stp_table *t)
@@ -349,7 +333,7 @@ static void iteration_put_arm(const struct stp_iteration_setting *setting,
         has_alone && setting->like.work.mode != STP_MODE_TRACE;
 
     stp_table_row(t);
-    iteration_put_arm_name(arm, "arm", "<arm", t);
+    stp_table_word(t, "arm", "<arm", STP_ARM_TEXT(&arm->arm));
     stp_table_ran_kernel(t, "ran", "<ran as", arm->ran_kernel, arm->ran_algo,
                          arm->ran_proto, arm->ran_channels);
     stp_table_word(t, "source", NULL, source);
@@ -450,8 +434,10 @@ static void iteration_put_regime(const struct stp_regime *r,
         stp_table_text(t, "<GEMM", "%ux%ux%u", g->m, g->n, g->k);
         stp_table_number(t, NULL, "ratio", s->compute_us / s->comm_us, 2);
     }
-    iteration_put_arm_name(r->alone, "fastest_alone", "<fastest alone", t);
-    iteration_put_arm_name(r->best, "best_iteration", "<shortest iteration", t);
+    stp_table_word(t, "fastest_alone", "<fastest alone",
+                   STP_ARM_TEXT(&r->alone->arm));
+    stp_table_word(t, "best_iteration", "<shortest iteration",
+                   STP_ARM_TEXT(&r->best->arm));
     stp_table_number(t, "fastest_alone_mean_us", NULL, r->alone->us.mean, TIME);
     stp_table_number(t, "best_iteration_mean_us", NULL, r->best->us.mean, TIME);
     iteration_put_gain(t, false, true, &r->gain, false, true);

@@ -11,10 +11,6 @@ enum { STP_ITERATION_TEXT = 320 };
 /* Whether files are named after their setting. */
 bool stp_iteration_several(const struct stp_iteration_report *report);
 
-/* The setting's name without the size: "overlap_ratio1_layers8". */
-void stp_iteration_group_name(const struct stp_iteration_setting *setting,
-                              char name[STP_SETTING_NAME]);
-
 /* "overlap: allreduce of 8 MiB, 8 layers of gemm, ratio 1"; 'size' is NULL for
  * no size. */
 void stp_iteration_what(const struct stp_iteration_setting *setting,

@@ -66,7 +66,7 @@ TEST(IterationNames, SayModeSizeAndWhatIsUnusual)
         s.like.coll = c.coll;
         char name[STP_SETTING_NAME];
 
-        stp_iteration_setting_name(&s, name);
+        stp_iteration_setting_name(&s, true, name);
 
         EXPECT_STREQ(c.name, name);
     }
