@@ -201,8 +201,8 @@ static void train_write_key(cJSON *row, const struct train_key *key,
 
 static void train_write_row(cJSON *row, const struct stp_train_run *run)
 {
-    const double total = stp_train_total_s(run);
-    const double comm = stp_train_comm_s(run);
+    const double total = stp_train_sum(run, run->epoch_s);
+    const double comm = stp_train_sum(run, run->comm_s);
 
     for (size_t i = 0; i < STP_N_OF(train_keys); i++)
         train_write_key(row, &train_keys[i], run);
@@ -215,7 +215,8 @@ static void train_write_row(cJSON *row, const struct stp_train_run *run)
     stp_json_number(row, "avg_comm_time", comm / run->n_epochs);
     stp_json_number(row, "total_time", total);
     stp_json_number(row, "comm_time", comm);
-    stp_json_number(row, "exposed_comm_time", stp_train_exposed_s(run));
+    stp_json_number(row, "exposed_comm_time",
+                    stp_train_sum(run, run->exposed_s));
     stp_json_number(row, "exposed_comm_share", run->exposed_share);
     stp_json_number(row, "speed_up", run->speed_up);
     stp_json_number(row, "scaling_efficiency", run->efficiency);

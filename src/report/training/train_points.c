@@ -250,7 +250,8 @@ static bool points_take(const struct stp_train_view *view,
 
     if (!stp_train_in_view(view, r) || (what->several && r->n_gpus == 1) ||
         (what->value == STP_VALUE_THROUGHPUT && r->n_samples == 0) ||
-        (what->value == STP_VALUE_PARTS && !isfinite(stp_train_exposed_s(r))) ||
+        (what->value == STP_VALUE_PARTS &&
+         !isfinite(stp_train_sum(r, r->exposed_s))) ||
         (what->value == STP_VALUE_LOSS && r->n_epochs < 2))
         return false;
     for (unsigned e = 0; what->value == STP_VALUE_LOSS && e < r->n_epochs; e++)

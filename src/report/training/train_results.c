@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/room.h"
 #include "report/take.h"
 
 void stp_train_run_free(struct stp_train_run *run)
@@ -27,33 +26,17 @@ void stp_train_runs_free(struct stp_train_runs *runs)
 void stp_train_runs_add(struct stp_train_runs *runs,
                         const struct stp_train_run *run)
 {
-    if (!STP_ROOM(runs->runs, runs->n, runs->capacity))
-        stp_end_without_memory();
+    STP_TAKE_ROOM(runs->runs, runs->n, runs->capacity);
     runs->runs[runs->n++] = *run;
 }
 
-static double train_sum(const double *seconds, unsigned n)
+double stp_train_sum(const struct stp_train_run *run, const double *seconds)
 {
     double sum = 0;
 
-    for (unsigned i = 0; i < n; i++)
+    for (unsigned i = 0; i < run->n_epochs; i++)
         sum += seconds[i];
     return sum;
-}
-
-double stp_train_total_s(const struct stp_train_run *run)
-{
-    return train_sum(run->epoch_s, run->n_epochs);
-}
-
-double stp_train_comm_s(const struct stp_train_run *run)
-{
-    return train_sum(run->comm_s, run->n_epochs);
-}
-
-double stp_train_exposed_s(const struct stp_train_run *run)
-{
-    return train_sum(run->exposed_s, run->n_epochs);
 }
 
 bool stp_train_is_mixed(const struct stp_train_run *run)
@@ -103,14 +86,14 @@ bool stp_train_runs_have(const struct stp_train_runs *runs,
 static double train_speed(const struct stp_train_run *r)
 {
     return r->n_samples > 0 ? r->throughput
-                            : r->n_epochs / stp_train_total_s(r);
+                            : r->n_epochs / stp_train_sum(r, r->epoch_s);
 }
 
 void stp_train_derive(struct stp_train_runs *runs)
 {
     for (size_t i = 0; i < runs->n; i++) {
         struct stp_train_run *r = &runs->runs[i];
-        const double total = stp_train_total_s(r);
+        const double total = stp_train_sum(r, r->epoch_s);
         double sum = 0; /* of the speeds on one GPU */
         unsigned n = 0;
 
@@ -125,7 +108,8 @@ void stp_train_derive(struct stp_train_runs *runs)
             sum += train_speed(one);
             n++;
         }
-        r->exposed_share = total > 0 ? stp_train_exposed_s(r) / total : 0;
+        r->exposed_share =
+            total > 0 ? stp_train_sum(r, r->exposed_s) / total : 0;
         r->speed_up = n > 0 ? train_speed(r) / (sum / n) : (double)NAN;
         r->efficiency = r->speed_up / r->n_gpus;
     }

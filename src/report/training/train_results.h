@@ -83,10 +83,8 @@ void stp_train_runs_free(struct stp_train_runs *runs);
 bool stp_train_same(const struct stp_train_run *a,
                     const struct stp_train_run *b);
 
-/* Time of all epochs, that of their collectives, and that of waiting. */
-double stp_train_total_s(const struct stp_train_run *run);
-double stp_train_comm_s(const struct stp_train_run *run);
-double stp_train_exposed_s(const struct stp_train_run *run);
+/* Adds up one of the run's lists of seconds an epoch. */
+double stp_train_sum(const struct stp_train_run *run, const double *seconds);
 
 /* Whether it computed in sixteen bits beside master weights. */
 bool stp_train_is_mixed(const struct stp_train_run *run);

@@ -90,9 +90,9 @@ void stp_train_print_summary(const struct stp_train_runs *runs, FILE *fp)
         stp_table_number(&t, NULL, "batch",
                          r->batch > 0 ? r->batch : (double)NAN, 0);
         stp_table_number(&t, NULL, "s/epoch",
-                         stp_train_total_s(r) / r->n_epochs, 4);
-        stp_table_number(&t, NULL, "comm s", stp_train_comm_s(r) / r->n_epochs,
-                         4);
+                         stp_train_sum(r, r->epoch_s) / r->n_epochs, 4);
+        stp_table_number(&t, NULL, "comm s",
+                         stp_train_sum(r, r->comm_s) / r->n_epochs, 4);
         stp_table_number(&t, NULL, "samples/s", r->throughput, 0);
         stp_table_number(&t, NULL, "speed-up", r->speed_up, 2);
         summary_put_share(&t, "efficiency", r->efficiency);
