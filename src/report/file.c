@@ -138,18 +138,12 @@ enum stp_status stp_file_commit(struct stp_file *file, struct stp_error *err)
     return status;
 }
 
-void stp_file_abandon(struct stp_file *file)
-{
-    if (file->fp != NULL)
-        file_close(file, false);
-}
-
 enum stp_status stp_file_end(struct stp_file *file, enum stp_status status,
                              struct stp_error *err)
 {
     if (status == STP_OK)
         return stp_file_commit(file, err);
-    stp_file_abandon(file);
+    file_close(file, false);
     return status;
 }
 

@@ -28,11 +28,8 @@ enum stp_status stp_file_commit(struct stp_file *file, struct stp_error *err);
  * into a file: it must stay what it is, and is written in place. */
 bool stp_file_is_special(const char *path);
 
-/* Throws away what was written. */
-void stp_file_abandon(struct stp_file *file);
-
-/* Commits the file if 'status', of what was to write it, is STP_OK; abandons it
- * and returns 'status' otherwise. */
+/* Commits the file if 'status', of what was to write it, is STP_OK; otherwise
+ * throws away what was written, and returns 'status'. */
 enum stp_status stp_file_end(struct stp_file *file, enum stp_status status,
                              struct stp_error *err);
 

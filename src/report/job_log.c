@@ -11,6 +11,7 @@
 
 #include "core/looks.h"
 #include "core/names.h"
+#include "core/qsort.h"
 #include "report/plain.h"
 #include "report/take.h"
 
@@ -323,9 +324,8 @@ bool stp_log_read(const struct stp_log_message *m, bool is_log, const char *end,
 static int log_compare_fields(const struct stp_field *a,
                               const struct stp_field *b)
 {
-    const int order = memcmp(a->s, b->s, a->len < b->len ? a->len : b->len);
-
-    return order != 0 || a->len == b->len ? order : a->len < b->len ? -1 : 1;
+    STP_RETURN_ORDER(memcmp(a->s, b->s, a->len < b->len ? a->len : b->len));
+    return STP_ORDER(a->len, b->len);
 }
 
 static unsigned log_count(const struct stp_field *field)
@@ -428,11 +428,9 @@ static const char *log_read_line(struct stp_job_log *log, unsigned number,
 static int log_compare(const void *a, const void *b)
 {
     const struct stp_log_fact *x = a, *y = b;
-    const int order = log_compare_fields(&x->thread, &y->thread);
 
-    if (order != 0)
-        return order;
-    return x->message.s < y->message.s ? -1 : x->message.s > y->message.s;
+    STP_RETURN_ORDER(log_compare_fields(&x->thread, &y->thread));
+    return STP_ORDER(x->message.s, y->message.s);
 }
 
 /* Tells facts the shape of their communicator.  What a thread logged before it

@@ -325,16 +325,13 @@ enum stp_status stp_policy_file_hash(const char *path,
 void stp_policy_mark_read(const char *text, size_t len,
                           struct stp_policy_mark *mark)
 {
-    *mark = (struct stp_policy_mark){0};
-    while (len > 0) {
-        const char *end = memchr(text, '\n', len);
-        const size_t n = end != NULL ? (size_t)(end - text) : len;
-        const size_t line = n > 0 && text[n - 1] == '\r' ? n - 1 : n;
+    const char *const end = text + len, *line;
+    size_t n;
 
-        stp_csv_value(text, line, run_key, mark->run, sizeof(mark->run));
-        stp_csv_value(text, line, hash_key, mark->hash, sizeof(mark->hash));
-        text += n + (end != NULL);
-        len -= n + (end != NULL);
+    *mark = (struct stp_policy_mark){0};
+    while ((line = stp_next_line(&text, end, &n)) != NULL) {
+        stp_csv_value(line, n, run_key, mark->run, sizeof(mark->run));
+        stp_csv_value(line, n, hash_key, mark->hash, sizeof(mark->hash));
     }
 }
 
@@ -390,14 +387,6 @@ enum stp_status stp_policy_file_save(const struct stp_derived *derived,
 static const char *const proofs[] = {STP_POLICY_PROOF_TEXT,
                                      STP_POLICY_PROOF_CSV};
 
-static bool policy_name_proof(const char *policy, const char *suffix,
-                              char path[STP_POLICY_BACKUP])
-{
-    int len = snprintf(path, STP_POLICY_BACKUP, "%s%s", policy, suffix);
-
-    return len >= 0 && len < STP_POLICY_BACKUP;
-}
-
 /* A link is kept as one, and so is the file that it names. */
 enum stp_status stp_policy_back_up(const char *path,
                                    char backup_ret[STP_POLICY_BACKUP],
@@ -419,14 +408,14 @@ enum stp_status stp_policy_back_up(const char *path,
             break;
     }
     if (result == 0) {
-        /* A proof goes with its policy. */
-        char from[STP_POLICY_BACKUP];
-        char to[STP_POLICY_BACKUP];
+        /* A proof goes with its policy, whose path is one that link() took. */
+        char from[STP_POLICY_BACKUP + 32], to[STP_POLICY_BACKUP + 32];
 
-        for (size_t i = 0; i < STP_N_OF(proofs); i++)
-            if (policy_name_proof(path, proofs[i], from) &&
-                policy_name_proof(backup_ret, proofs[i], to))
-                rename(from, to);
+        for (size_t i = 0; i < STP_N_OF(proofs); i++) {
+            snprintf(from, sizeof(from), "%s%s", path, proofs[i]);
+            snprintf(to, sizeof(to), "%s%s", backup_ret, proofs[i]);
+            rename(from, to);
+        }
         return STP_OK;
     }
     *backup_ret = '\0';

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "core/names.h"
-#include "core/room.h"
 #include "core/utf8.h"
 #include "report/json.h"
 #include "report/take.h"
@@ -69,8 +68,7 @@ bool stp_table_headings(struct stp_table *t)
 
 static void table_put(struct stp_table *t, size_t at, const char *text)
 {
-    if (!STP_ROOM(t->cells, t->n_cells, t->capacity))
-        stp_end_without_memory();
+    STP_TAKE_ROOM(t->cells, t->n_cells, t->capacity);
     memmove(t->cells[at + 1], t->cells[at],
             (t->n_cells++ - at) * sizeof(*t->cells));
     stp_printable(text, strlen(text), t->cells[at], sizeof(*t->cells));

@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "analyse/traces/reading.h"
+#include "core/qsort.h"
 #include "core/room.h"
 #include "device/device.h"
 
@@ -202,11 +203,9 @@ static int span_compare(const void *pa, const void *pb)
     const struct span *a = pa;
     const struct span *b = pb;
 
-    if (a->begin != b->begin)
-        return a->begin > b->begin ? 1 : -1;
-    if (a->is_collective != b->is_collective)
-        return a->is_collective ? 1 : -1;
-    return (a->number > b->number) - (a->number < b->number);
+    STP_RETURN_ORDER(STP_ORDER(a->begin, b->begin));
+    STP_RETURN_ORDER(STP_ORDER(a->is_collective, b->is_collective));
+    return STP_ORDER(a->number, b->number);
 }
 
 static void spans_sort(struct span_list *list)

@@ -188,14 +188,13 @@ static const struct stp_csv_format journal_format = {
 /* The header is the first line that is no comment. */
 static size_t journal_find_head(const char *text, size_t len)
 {
-    size_t at = 0;
+    const char *s = text, *line;
+    size_t n;
 
-    while (at < len && text[at] == '#') {
-        const char *end = memchr(&text[at], '\n', len - at);
-
-        at = end != NULL ? (size_t)(end - text) + 1 : len;
-    }
-    return at;
+    do
+        line = stp_next_line(&s, text + len, &n);
+    while (line != NULL && n > 0 && line[0] == '#');
+    return line != NULL ? (size_t)(line - text) : len;
 }
 
 static bool journal_begins(const char *text, size_t len)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/names.h"
-#include "core/room.h"
+#include "core/qsort.h"
 #include "nccl_tuner_abi.h"
 #include "report/logs/job_log_facts.h"
 #include "report/table.h"
@@ -111,11 +111,10 @@ struct log_list {
 static int facts_compare(const void *a, const void *b)
 {
     const struct log_said *x = a, *y = b;
-    const int order = strcmp(x->text, y->text);
 
-    if (order != 0 || x->rank != y->rank)
-        return order != 0 ? order : x->rank < y->rank ? -1 : 1;
-    return x->line < y->line ? -1 : x->line > y->line;
+    STP_RETURN_ORDER(strcmp(x->text, y->text));
+    STP_RETURN_ORDER(STP_ORDER(x->rank, y->rank));
+    return STP_ORDER(x->line, y->line);
 }
 
 /* Decisions have an order of their own; of other facts what most lines say is
@@ -124,8 +123,8 @@ static int facts_compare_counts(const void *a, const void *b)
 {
     const struct log_said *x = a, *y = b;
 
-    if (strchr(x->text, '\t') == NULL && x->n_lines != y->n_lines)
-        return x->n_lines > y->n_lines ? -1 : 1;
+    if (strchr(x->text, '\t') == NULL)
+        STP_RETURN_ORDER(STP_ORDER(y->n_lines, x->n_lines));
     return strcmp(x->text, y->text);
 }
 
@@ -144,8 +143,7 @@ static void facts_list(const struct stp_job_log *log, enum stp_log_scope scope,
             (what != NULL && strcmp(f->row->what, what) != 0) ||
             (scope == STP_LOG_OF_COMM && f->shape != shape))
             continue;
-        if (!STP_ROOM(list->said, list->n, list->capacity))
-            stp_end_without_memory();
+        STP_TAKE_ROOM(list->said, list->n, list->capacity);
         all = list->said;
         all[list->n] = (struct log_said){.n_lines = 1,
                                          .n_ranks = f->rank > 0,
