@@ -216,8 +216,8 @@ enum stp_status stp_compare(const struct stp_dataset *data,
     } else {
         s.n = stp_right_rows(data, true, s.rows);
         memcpy(s.checks, s.rows, s.n * sizeof(*s.rows));
-        qsort(s.rows, s.n, sizeof(*s.rows), compare_order_rows);
-        qsort(s.checks, s.n, sizeof(*s.checks), stp_order_checks);
+        STP_SORT(s.rows, s.n, compare_order_rows);
+        STP_SORT(s.checks, s.n, stp_order_checks);
     }
     for (size_t i = 0, end; i < s.n && status == STP_OK; i = end) {
         struct stp_point *p = &out.points[out.n_points++];

@@ -127,8 +127,7 @@ enum stp_status stp_curves_make(const struct stp_dataset *sets,
     }
     point = out.points;
     n = at;
-    if (n > 0)
-        qsort(entries, n, sizeof(*entries), curves_order_entries);
+    STP_SORT(entries, n, curves_order_entries);
     for (size_t i = 0, end; i < n; i = end) {
         const struct entry *e = &entries[i];
         struct stp_curve *c;

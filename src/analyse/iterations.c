@@ -226,7 +226,7 @@ stp_summarise_iterations(const struct stp_iterations *iterations,
         sample_us += iterations->data.rows[i].iters;
     }
     if (status == STP_OK)
-        qsort(s.entries, s.n, sizeof(*s.entries), iterations_order_entries);
+        STP_SORT(s.entries, s.n, iterations_order_entries);
     for (size_t i = 0, of_setting; i < s.n && status == STP_OK;
          i += of_setting) {
         of_setting = iterations_count_equal(&s.entries[i], s.n - i,

@@ -1,4 +1,5 @@
 #include "analyse/overlap.h"
+#include "core/qsort.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ static size_t overlap_join_intervals(struct stp_interval *all, size_t n)
 
     if (n == 0)
         return 0;
-    qsort(all, n, sizeof(*all), overlap_order_intervals);
+    STP_SORT(all, n, overlap_order_intervals);
     for (size_t i = 1; i < n; i++)
         if (all[i].begin <= all[last].end)
             all[last].end = fmax(all[last].end, all[i].end);

@@ -55,7 +55,7 @@ size_t stp_right_rows(const struct stp_dataset *data, bool keeps_auto,
     }
     if (!any_is_wrong)
         return data->n_rows;
-    qsort(rows, data->n_rows, sizeof(*rows), stp_order_checks);
+    STP_SORT(rows, data->n_rows, stp_order_checks);
     for (size_t i = 0, end; i < data->n_rows; i = end) {
         const bool is_auto = wrong_is_auto(rows[i]);
         bool is_wrong = false;

@@ -539,8 +539,7 @@ enum stp_status stp_job_log_read(char *text, size_t len,
         while (line < line_end);
         number += n_joined;
     }
-    if (log.n_facts > 0)
-        qsort(log.facts, log.n_facts, sizeof(*log.facts), log_compare);
+    STP_SORT(log.facts, log.n_facts, log_compare);
     log_add_shapes(&log);
     if (log.n_lines > 0) {
         *log_ret = log;

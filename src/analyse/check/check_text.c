@@ -88,10 +88,7 @@ void stp_findings_place(struct stp_findings *findings, const char *csv,
     struct lines lines;
     size_t i = 0;
 
-    if (findings->n == 0)
-        return;
-    qsort(findings->at, findings->n, sizeof(*findings->at),
-          text_compare_findings);
+    STP_SORT(findings->at, findings->n, text_compare_findings);
     lines_begin(&lines, findings->policy_kind, csv, len);
     while (i < findings->n && lines_next(&lines))
         for (; i < findings->n && findings->at[i].line == lines.number; i++) {
@@ -101,8 +98,7 @@ void stp_findings_place(struct stp_findings *findings, const char *csv,
 
             f->column = (field != NULL ? field : lines.fields)->column;
         }
-    qsort(findings->at, findings->n, sizeof(*findings->at),
-          text_compare_findings);
+    STP_SORT(findings->at, findings->n, text_compare_findings);
 }
 
 struct text {

@@ -5,6 +5,7 @@
 
 #include "analyse/explain/explainer.h"
 #include "analyse/probes.h"
+#include "core/qsort.h"
 #include "core/room.h"
 
 enum { SEED = 1 }; /* of random sizes: a plugin is explained alike each time */
@@ -155,7 +156,7 @@ static void explain_choose_sizes(struct explain *e, int coll)
             explain_add_size(e, end);
     }
     if (e->status == STP_OK)
-        qsort(e->sizes, e->n_sizes, sizeof(*e->sizes), explain_compare_sizes);
+        STP_SORT(e->sizes, e->n_sizes, explain_compare_sizes);
 }
 
 enum stp_status stp_explain(const struct stp_explain_options *options,

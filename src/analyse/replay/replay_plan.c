@@ -201,7 +201,7 @@ static bool plan_make_order(struct stp_replay_plan *plan)
         for (end = i + 1; end < t->n_rows; end++)
             if (!plan_same_group(&t->rows[i], &t->rows[end]))
                 break;
-        qsort(&places[i], end - i, sizeof(*places), plan_compare_places);
+        STP_SORT(&places[i], end - i, plan_compare_places);
     }
     for (size_t i = 0; i < t->n_rows; i++)
         plan->order[i] = places[i].row;

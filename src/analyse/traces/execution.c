@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "analyse/traces/reading.h"
+#include "core/qsort.h"
 #include "core/room.h"
 
 enum { MAX_DIMS = 8, MAX_ANCESTORS = 8, MAX_SIDE = 1 << 30 };
@@ -323,8 +324,7 @@ enum stp_status stp_execution_finish(struct reading *r)
 {
     struct stp_trace_place place = {.step = 1};
 
-    if (r->n_nodes > 0)
-        qsort(r->nodes, r->n_nodes, sizeof(*r->nodes), execution_compare);
+    STP_SORT(r->nodes, r->n_nodes, execution_compare);
     for (size_t i = 0; i < r->n_nodes; i++) {
         struct node *node = &r->nodes[i];
         const size_t n_rows = r->b->trace.n_rows;

@@ -208,12 +208,6 @@ static int span_compare(const void *pa, const void *pb)
     return STP_ORDER(a->number, b->number);
 }
 
-static void spans_sort(struct span_list *list)
-{
-    if (list->n > 0)
-        qsort(list->items, list->n, sizeof(*list->items), span_compare);
-}
-
 /* The host is ahead of the GPU: a step begins there with the first kernel that
  * was launched in it, or with the next step if none was. */
 static void spans_place_steps(struct reading *r)
@@ -330,9 +324,9 @@ enum stp_status stp_spans_finish(struct reading *r)
     if (r->steps.n > 0)
         STP_TRY(span_add(r, &r->steps, &last));
     r->b->trace.has_steps |= r->steps.n > 0;
-    spans_sort(&r->steps);
-    spans_sort(&r->launches);
-    spans_sort(&r->spans);
+    STP_SORT(r->steps.items, r->steps.n, span_compare);
+    STP_SORT(r->launches.items, r->launches.n, span_compare);
+    STP_SORT(r->spans.items, r->spans.n, span_compare);
     spans_place_steps(r);
     if (!r->has_collectives && r->host_line > 0)
         STP_TRY(stp_read_skip(r, "collectives", " on the host alone",

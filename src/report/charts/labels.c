@@ -343,7 +343,7 @@ struct stp_labelled_set stp_pick_curves(const struct stp_curves *curves,
         }
         n++;
     }
-    qsort(ranked, n, sizeof(*ranked), curve_order_ranked);
+    STP_SORT(ranked, n, curve_order_ranked);
     for (; set.n < n && set.n < n_max; set.n++)
         set.all[set.n].curve = ranked[set.n].curve;
     free(ranked);
@@ -391,7 +391,7 @@ struct stp_labelled_set stp_pick_study(const struct stp_curves *curves,
         if (stp_in_study(curves, &curves->curves[i]) &&
             (coll < 0 || curves->curves[i].like.coll == coll))
             set.all[set.n++].curve = &curves->curves[i];
-    qsort(set.all, set.n, sizeof(*set.all), curve_order_study);
+    STP_SORT(set.all, set.n, curve_order_study);
     label_curves(&set, properties, STP_N_OF(properties), true);
     return set;
 }

@@ -468,7 +468,7 @@ void stp_print_regimes(const struct stp_iteration_report *report, FILE *fp)
 
     for (size_t i = 0; i < n; i++)
         best[i] = &report->regimes[i];
-    qsort(best, n, sizeof(*best), iteration_compare_regimes);
+    STP_SORT(best, n, iteration_compare_regimes);
     iteration_write_regimes(report, text);
     fprintf(fp, "%s\n", text);
     for (size_t i = 0; i < n && i < MOST_SHOWN; i++)

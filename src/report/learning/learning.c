@@ -153,8 +153,7 @@ static void turns_add(const struct turn *all, size_t n,
 
 static void turns_sum(struct turns *turns)
 {
-    if (turns->n > 0)
-        qsort(turns->all, turns->n, sizeof(*turns->all), turns_order);
+    STP_SORT(turns->all, turns->n, turns_order);
     for (size_t i = 0, n; i < turns->n; i += n) {
         const struct turn *first = &turns->all[i];
 
@@ -257,8 +256,7 @@ static void learning_make_keys(const struct stp_journal_lines *lines,
     for (size_t i = 0; i < lines->n; i++)
         if (lines->all[i].coll >= 0)
             sorted[n++] = &lines->all[i];
-    if (n > 0)
-        qsort(sorted, n, sizeof(*sorted), learning_order_lines);
+    STP_SORT(sorted, n, learning_order_lines);
     for (size_t i = 0; i < n; i++)
         if (i == 0 || learning_order_lines(&sorted[i - 1], &sorted[i]) != 0)
             sorted[n_keys++] = sorted[i];

@@ -61,8 +61,7 @@ enum stp_status stp_ledgers_load(const char *dir,
         if (entry->d_name[0] != '.')
             ledgers_add_file(dir, entry->d_name, &ledgers);
     closedir(folder);
-    if (ledgers.n > 0)
-        qsort(ledgers.all, ledgers.n, sizeof(*ledgers.all), ledgers_order);
+    STP_SORT(ledgers.all, ledgers.n, ledgers_order);
     *ledgers_ret = ledgers;
     return STP_OK;
 }
@@ -111,7 +110,7 @@ static void ledgers_sum_up(const struct stp_ledgers *ledgers,
             if (ledgers->all[i].entries[k].n_calls > 0)
                 sums->all[sums->n++] = (struct ledgers_sum){
                     ledgers->all[i].n_ranks, ledgers->all[i].entries[k]};
-    qsort(sums->all, sums->n, sizeof(*sums->all), ledgers_order_sums);
+    STP_SORT(sums->all, sums->n, ledgers_order_sums);
     for (size_t i = 0; i < sums->n; i++) {
         struct ledgers_sum *last = kept > 0 ? &sums->all[kept - 1] : NULL;
         const struct stp_ledger_entry *e = &sums->all[i].entry;

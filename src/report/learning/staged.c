@@ -9,6 +9,7 @@
 #include "core/csv.h"
 #include "core/names.h"
 #include "core/policy/policy.h"
+#include "core/qsort.h"
 #include "core/utf8.h"
 #include "report/file.h"
 #include "report/table.h"
@@ -128,8 +129,7 @@ enum stp_status stp_staged_load(const char *dir, const char *rules,
     }
     if (folder != NULL)
         closedir(folder);
-    if (status == STP_OK && staged.n > 0)
-        qsort(staged.calls, staged.n, sizeof(*staged.calls), staged_order);
+    STP_SORT(staged.calls, staged.n, staged_order);
     /* the lines between the rule before and a rule are the rule's */
     for (const char *s = text, *above = text, *line, *comment;
          status == STP_OK && next < stp_policy_size(policy) &&

@@ -154,7 +154,7 @@ static void facts_list(const struct stp_job_log *log, enum stp_log_scope scope,
     if (list->n == 0)
         return;
     all = list->said;
-    qsort(all, list->n, sizeof(*all), facts_compare);
+    STP_SORT(all, list->n, facts_compare);
     for (size_t i = 1; i < list->n; i++) {
         const bool is_new_rank =
             all[i].rank > 0 && all[i].rank != all[i - 1].rank;
@@ -167,7 +167,7 @@ static void facts_list(const struct stp_job_log *log, enum stp_log_scope scope,
         all[n].n_ranks += is_new_rank;
     }
     list->n = n + 1;
-    qsort(all, list->n, sizeof(*all), facts_compare_counts);
+    STP_SORT(all, list->n, facts_compare_counts);
 }
 
 /* ---- tables ---- */

@@ -67,7 +67,7 @@ static void normal_collect(const struct stp_dataset *data, struct sizes *sizes)
         if (rows[i]->in_place == in_place)
             sizes->at[n++] = (struct size){*rows[i], rows[i]->us.mean, 1, NULL};
     free(rows);
-    qsort(sizes->at, n, sizeof(*sizes->at), normal_order);
+    STP_SORT(sizes->at, n, normal_order);
     for (size_t i = 0; i < n; i++) {
         struct size *last = &sizes->at[sizes->n > 0 ? sizes->n - 1 : 0];
 

@@ -230,13 +230,13 @@ void stp_print_replay(const struct stp_trace *trace,
     for (size_t i = 0; i < n_all; i++)
         rows[i] = (struct replay_row){&trace->rows[i], &replay->rows[i],
                                       replay_count_calls(&trace->rows[i])};
-    qsort(rows, n_all, sizeof(*rows), replay_compare_all);
+    STP_SORT(rows, n_all, replay_compare_all);
     for (size_t i = 0; i < n_all; i++)
         if (n > 0 && replay_compare(&rows[n - 1], &rows[i]) == 0)
             rows[n - 1].n_calls += rows[i].n_calls;
         else
             rows[n++] = rows[i];
-    qsort(rows, n, sizeof(*rows), replay_compare_places);
+    STP_SORT(rows, n, replay_compare_places);
     for (size_t i = 0; i < n; i++)
         replay_put(trace, replay, &rows[i], &t);
     free(rows);
