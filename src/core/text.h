@@ -52,6 +52,9 @@ bool stp_parse_size(const char *s, size_t len, uint64_t *value_ret);
 /* A finite decimal number such as 1.02, -3 or 2e-6, whatever the locale. */
 bool stp_parse_double(const char *s, size_t len, double *value_ret);
 
+/* Behind a noun of which there are 'n': "s", or nothing of one. */
+#define STP_S(n) ((n) == 1 ? "" : "s")
+
 /* Appends to the text in 'buf' of 'size' bytes what printf() would print, cut
  * to what there is room for. */
 void stp_append(char *buf, size_t size, const char *fmt, ...) STP_PRINTF(3, 4);

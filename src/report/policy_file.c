@@ -71,7 +71,7 @@ void stp_steadiness_write(const struct stp_steadiness *s, FILE *fp)
 {
     if (s->min_rounds < s->max_rounds)
         fprintf(fp, "%zu to ", s->min_rounds);
-    fprintf(fp, "%zu round%s", s->max_rounds, s->max_rounds == 1 ? "" : "s");
+    fprintf(fp, "%zu round%s", s->max_rounds, STP_S(s->max_rounds));
     if (s->max_rounds > 1)
         fprintf(fp, "; AUTO spreads by %.2f percent (worst size %.2f)",
                 s->spread * 100, s->worst_spread * 100);
@@ -269,7 +269,7 @@ static void policy_write(const struct stp_derived *derived,
         for (bool any = stp_next_workload(origin->data, NULL, &work); any;
              any = stp_next_workload(origin->data, &work, &work)) {
             fprintf(fp, "#   %s, %u layer%s, %s", stp_mode_name(work.mode),
-                    work.layers, work.layers == 1 ? "" : "s",
+                    work.layers, STP_S(work.layers),
                     stp_compute_name(work.compute));
             if (work.ratio > 0)
                 fprintf(fp, ", ratio %g\n", work.ratio);

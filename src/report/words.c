@@ -157,6 +157,6 @@ void stp_wrong_text(const struct stp_wrong *wrong, char text[STP_ERROR_TEXT])
              stp_coll_name(wrong->like->coll),
              is_auto ? STP_AUTO_WORDS(wrong->tuner)
                      : STP_ARM_TEXT(&wrong->like->arm),
-             wrong->n_results, wrong->n_results == 1 ? "" : "s", most, sizes,
+             wrong->n_results, STP_S(wrong->n_results), most, sizes,
              is_auto ? "nothing is compared" : "it is left out");
 }

@@ -5,7 +5,6 @@
  * crashes or hangs fails that check and the others go on. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -3,7 +3,6 @@
  * One process makes all calls, and the judges of all checks look at each: every
  * collective and size, on machines whose tables have NVLS, or CollNet, or fp8's
  * -1024, or little else than entries that NCCL has ruled out. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* contract_life.c - checks of loading, init, finalize and contexts */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 /* contract_suite.h - inputs of contract checks, and functions they share */
 #pragma once
 
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 

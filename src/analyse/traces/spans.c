@@ -6,7 +6,6 @@
  * gaps between them: a GPU that waits for its host counts as computing.  A gap
  * in which the last collective ended is none up to that end: compute waited. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

@@ -47,7 +47,7 @@ enum label_property {
 
 static void label_count(unsigned n, const char *noun, char word[WORD])
 {
-    snprintf(word, WORD, "%u %s%s", n, noun, n == 1 ? "" : "s");
+    snprintf(word, WORD, "%u %s%s", n, noun, STP_S(n));
 }
 
 /* The word for a property of the curve; "" if it is not known. */

@@ -8,6 +8,7 @@
 
 #include "analyse/order.h"
 #include "core/stats.h"
+#include "core/text.h"
 #include "report/charts/chart.h"
 #include "report/charts/plot.h"
 #include "report/folder.h"
@@ -40,7 +41,7 @@ static void iteration_begin_chart(const struct stp_iteration_report *report,
     stp_chart_begin(&template, 1, columns, chart_ret);
     stp_iteration_what(&settings[0], size, text);
     snprintf(title, sizeof(title), "%s, %s; %u rank%s", heading, text, n_ranks,
-             n_ranks == 1 ? "" : "s");
+             STP_S(n_ranks));
     stp_iteration_origin(&report->iterations->data, settings, n, text);
     stp_chart_text(chart_ret, "title", title);
     stp_chart_text(chart_ret, "source", text);

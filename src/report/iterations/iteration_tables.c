@@ -93,8 +93,8 @@ void stp_iteration_what(const struct stp_iteration_setting *setting,
              stp_mode_name(w->mode), stp_coll_name(m->coll),
              w->mode == STP_MODE_FSDP ? " and reducescatter" : "",
              size != NULL ? " of " : "", size != NULL ? size : "", data,
-             w->layers, w->layers == 1 ? "" : "s", stp_compute_name(w->compute),
-             product, m->graph ? ", captured" : "");
+             w->layers, STP_S(w->layers), stp_compute_name(w->compute), product,
+             m->graph ? ", captured" : "");
 }
 
 enum stp_source
@@ -197,7 +197,7 @@ static void iteration_write_regimes(const struct stp_iteration_report *report,
                                     char text[STP_ITERATION_TEXT])
 {
     size_t n = report->summary->n_settings;
-    const char *s = n == 1 ? "" : "s";
+    const char *s = STP_S(n);
     bool has_interval = false;
 
     for (size_t i = 0; i < n; i++)

@@ -7,7 +7,6 @@
 #include "report/file.h"
 #include "report/table.h"
 #include "report/take.h"
-#include "report/words.h"
 
 /* ---- runs ---- */
 

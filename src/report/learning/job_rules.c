@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/names.h"
+#include "core/text.h"
 #include "report/policy_file.h"
 #include "report/table.h"
 #include "report/take.h"
@@ -187,7 +188,7 @@ void stp_job_totals_write(const struct stp_job_rules *rules, const char *prefix,
                 "%.3f): %zu block%s of windows of %.2g s measured in the "
                 "job%s.\n",
                 prefix, of, mean, t->gain.gain, t->gain.low, t->gain.high,
-                t->n_blocks, t->n_blocks == 1 ? "" : "s", t->window_us / 1e6,
+                t->n_blocks, STP_S(t->n_blocks), t->window_us / 1e6,
                 t->is_left_out
                     ? ", and what won in windows of equal work is left out"
                     : "");

@@ -1,7 +1,6 @@
 #include "report/learning/journal.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

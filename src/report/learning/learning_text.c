@@ -158,8 +158,8 @@ static void bounds_print(const struct stp_learning *learning, FILE *fp)
         fprintf(fp,
                 "%zu more kind%s of message take%s less than %g percent of the "
                 "time%s, %.2g percent together.\n",
-                n_small, n_small == 1 ? "" : "s", n_small == 1 ? "s" : "",
-                100 * small, n_small == 1 ? "" : " each", 100 * share);
+                n_small, STP_S(n_small), n_small == 1 ? "s" : "", 100 * small,
+                n_small == 1 ? "" : " each", 100 * share);
     if (n_tried > 0)
         fprintf(fp,
                 "%s arm of the %zu that %s tried makes a step shorter by "
@@ -281,7 +281,7 @@ void stp_print_learning(const struct stp_learning *learning,
     fprintf(fp,
             "Learning by strategy %s, objective %s, %" PRIu64 " comparison%s: ",
             setting->strategy, setting->objective, learning->n_blocks,
-            learning->n_blocks == 1 ? "" : "s");
+            STP_S(learning->n_blocks));
     if (learning_count_settled(learning, true) > 0 && setting->policy != NULL)
         fprintf(fp, "the learned policy is %s.\n", setting->policy);
     else if (learning_count_settled(learning, true) > 0)

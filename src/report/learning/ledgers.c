@@ -155,7 +155,7 @@ static void ledgers_print_state(const struct stp_ledgers *ledgers, FILE *fp)
     for (size_t i = 0; i < ledgers->n; i++)
         n_processes += !ledgers_repeat(ledgers, i, true);
     fprintf(fp, "The plugin served %zu communicator%s in %zu process%s.\n",
-            ledgers->n, ledgers->n == 1 ? "" : "s", n_processes,
+            ledgers->n, STP_S(ledgers->n), n_processes,
             n_processes == 1 ? "" : "es");
     for (size_t i = 0; i < ledgers->n; i++)
         if (!ledgers_repeat(ledgers, i, false))

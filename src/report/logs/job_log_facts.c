@@ -239,8 +239,8 @@ static void facts_put_all(struct stp_table *t, const struct stp_job_log *log)
 
         if (f != NULL)
             snprintf(said.text, SAID, "%u ranks on %u node%s, %u on each",
-                     shape->n_ranks, shape->n_nodes,
-                     shape->n_nodes == 1 ? "" : "s", shape->per_node);
+                     shape->n_ranks, shape->n_nodes, STP_S(shape->n_nodes),
+                     shape->per_node);
         else
             snprintf(said.text, SAID,
                      "%u ranks, on nodes that it does not count",

@@ -378,7 +378,7 @@ static void recorded_describe(const struct stp_nccl_choice *nccl,
              stp_coll_name(nccl->what.coll), nccl->what.n_bytes,
              stp_type_name(nccl->what.type), stp_algo_name(nccl->algo),
              stp_proto_name(nccl->proto), nccl->n_channels,
-             nccl->n_channels == 1 ? "" : "s", stp_algo_name(mock->algo),
+             STP_S(nccl->n_channels), stp_algo_name(mock->algo),
              stp_proto_name(mock->proto), mock->n_channels);
 
     while (cost < N_COSTS &&
@@ -416,7 +416,7 @@ void stp_print_recorded(const struct stp_recorded *recorded, bool is_json,
         fprintf(fp,
                 "%s\n\n%s: %zu time%s of collectives, %zu of iterations with "
                 "compute\n%zu of %zu choices reproduced",
-                r->info.what, recorded->path, n_times, n_times == 1 ? "" : "s",
+                r->info.what, recorded->path, n_times, STP_S(n_times),
                 r->overlap.data.n_rows, n_alike, r->choices.n_rows);
         if (n_differ > 0)
             fprintf(fp, ", %zu differ%s", n_differ, n_differ == 1 ? "s" : "");

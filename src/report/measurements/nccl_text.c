@@ -139,7 +139,7 @@ void stp_nccl_text_write_row(const struct stp_nccl_text_row *row,
         last->source != t->source || last->single_pass != t->single_pass)
         fprintf(fp, "# Source: %s, %" PRIu64 " iteration%s in %u round%s\n",
                 stp_source_words(t->source, t->single_pass), t->iters,
-                t->iters == 1 ? "" : "s", t->rounds, t->rounds == 1 ? "" : "s");
+                STP_S(t->iters), t->rounds, STP_S(t->rounds));
     total->times = *t;
     fprintf(fp, "%12" PRIu64 "  %12" PRIu64 "  %8s  %6s  %6d", row->n_bytes,
             count, stp_type_nccl_name(row->type),

@@ -6,7 +6,6 @@
  * can read; both stand anywhere in a line, so that no launcher's prefix needs
  * to be known.  NCCL's log is taken off a line first.  A row that log or other
  * text interrupted goes on in later lines. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -773,8 +772,7 @@ static void text_say(const struct reader *r, const char *failure)
 
     if (r->n_foreign > 0)
         stp_append(said, size, "; %u line%s no result%s", r->n_foreign,
-                   r->n_foreign == 1 ? " is" : "s are",
-                   r->n_foreign == 1 ? "" : "s");
+                   r->n_foreign == 1 ? " is" : "s are", STP_S(r->n_foreign));
     if (r->n_cut > 0)
         stp_append(
             said, size,

@@ -100,7 +100,7 @@ static void page_sum_up(const struct stp_page_data *data,
     if (first->gpu[0] != '\0' && nodes == 1)
         STP_PAGE_ADD(s->machine, "%u x %s", max, first->gpu);
     else
-        STP_PAGE_ADD(s->machine, "%u rank%s", max, max == 1 ? "" : "s");
+        STP_PAGE_ADD(s->machine, "%u rank%s", max, STP_S(max));
     if (nodes > 1)
         STP_PAGE_ADD(s->machine, " on %u nodes%s%s", nodes,
                      first->gpu[0] != '\0' ? " of " : "", first->gpu);
@@ -373,7 +373,7 @@ static void view_count(cJSON *object, const char *key, uint64_t min,
     char text[STP_PAGE_TEXT] = "";
 
     if (min == max)
-        STP_PAGE_ADD(text, "%" PRIu64 " %s%s", min, noun, min == 1 ? "" : "s");
+        STP_PAGE_ADD(text, "%" PRIu64 " %s%s", min, noun, STP_S(min));
     else if (max != UINT64_MAX)
         STP_PAGE_ADD(text, "%" PRIu64 " to %" PRIu64 " %ss", min, max, noun);
     else if (min > 1)

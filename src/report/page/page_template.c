@@ -133,7 +133,7 @@ static void template_write(const struct template_tag *tag,
     } else if (!cJSON_IsNumber(value)) {
         return;
     } else if (tag->kind == '+') {
-        fprintf(fp, "%.15g %s%s", number, format, number == 1 ? "" : "s");
+        fprintf(fp, "%.15g %s%s", number, format, STP_S(number));
     } else if (strcmp(format, "interval") == 0) {
         const cJSON *rounds = template_find(scope, "rounds");
         struct stp_gain gain = {

@@ -160,8 +160,7 @@ static void normal_say(const struct stp_normal *normal,
     fprintf(fp,
             "%s alone was measured, at %zu size%s%s%s, and no arm was compared "
             "with it.\n",
-            STP_AUTO_WORDS(normal->data->tuner), sizes->n,
-            sizes->n == 1 ? "" : "s",
+            STP_AUTO_WORDS(normal->data->tuner), sizes->n, STP_S(sizes->n),
             normal->data->gpu[0] != '\0' ? " on " : "", normal->data->gpu);
     if (other != NULL && n_there > 0)
         fprintf(

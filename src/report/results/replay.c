@@ -7,6 +7,7 @@
 #include "analyse/traces/trace_step.h"
 #include "core/names.h"
 #include "core/qsort.h"
+#include "core/text.h"
 #include "report/results/results.h"
 #include "report/table.h"
 #include "report/take.h"
@@ -77,18 +78,13 @@ static int replay_compare_all(const void *pa, const void *pb)
     return order != 0 ? order : replay_compare_places(pa, pb);
 }
 
-static const char *replay_plural(size_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 void stp_print_trace(const struct stp_trace *trace, FILE *fp)
 {
     fprintf(fp, "%s: %zu collective%s", trace->format, trace->n_rows,
-            replay_plural(trace->n_rows));
+            STP_S(trace->n_rows));
     if (trace->n_computes > 0)
         fprintf(fp, ", %zu GEMM%s", trace->n_computes,
-                replay_plural(trace->n_computes));
+                STP_S(trace->n_computes));
     fprintf(fp, "\n");
     if (trace->cut_line > 0)
         fprintf(fp, "cut in line %u: what is whole before is played\n",
@@ -100,7 +96,7 @@ void stp_print_trace(const struct stp_trace *trace, FILE *fp)
 
         for (size_t i = 0; i < trace->n_skips; i++)
             n += trace->skips[i].n;
-        fprintf(fp, "not played, %zu row%s: ", n, replay_plural(n));
+        fprintf(fp, "not played, %zu row%s: ", n, STP_S(n));
         for (size_t i = 0; i < trace->n_skips && i < MAX_SKIPS; i++)
             fprintf(fp, "%s%zu x %s (first in line %u)", i > 0 ? ", " : "",
                     trace->skips[i].n, trace->skips[i].name,
@@ -147,7 +143,7 @@ void stp_print_unaligned(const struct stp_trace *trace,
     fprintf(fp,
             "not a multiple of %d bytes a rank, which LL128 and Simple move "
             "more slowly, %" PRIu64 " call%s: ",
-            GRAIN, n, replay_plural(n));
+            GRAIN, n, STP_S(n));
     for (size_t i = 0; i < trace->n_rows; i++) {
         const struct replay_row row = {&trace->rows[i], &replay->rows[i],
                                        replay_count_calls(&trace->rows[i])};
@@ -192,8 +188,7 @@ void stp_print_trace_step(const struct stp_trace *trace,
     else
         fprintf(fp, "its step: ");
     fprintf(fp, "%zu collective%s, %zu GEMM%s\n", step->work.n_colls,
-            replay_plural(step->work.n_colls), step->n_gemms,
-            replay_plural(step->n_gemms));
+            STP_S(step->work.n_colls), step->n_gemms, STP_S(step->n_gemms));
     for (size_t i = 0; i < trace->n_comms; i++) {
         if (!step->is_used[i])
             continue;

@@ -212,10 +212,10 @@ void stp_print_verdict_count(const char *tuner,
     size_t n_sure;
 
     if (count.n_workloads > 0)
-        fprintf(fp, "%zu workload%s of %zu size%s", n, n == 1 ? "" : "s",
-                count.n_sizes, count.n_sizes == 1 ? "" : "s");
+        fprintf(fp, "%zu workload%s of %zu size%s", n, STP_S(n), count.n_sizes,
+                STP_S(count.n_sizes));
     else
-        fprintf(fp, "%zu size%s", n, n == 1 ? "" : "s");
+        fprintf(fp, "%zu size%s", n, STP_S(n));
     fprintf(fp, ": %zu faster, %zu as %s, %zu unsure, %zu slower",
             count.n_faster, count.n_same, STP_AUTO_WORDS(tuner), count.n_unsure,
             count.n_slower);
@@ -255,7 +255,7 @@ void stp_print_verdict_count(const char *tuner,
                 "%s%zu %schoice%s may be slower, with an interval too wide to "
                 "tell, or none: at worst %s, %" PRIu64 " bytes, %.3fx (%s).",
                 n_sure > 0 ? "  " : "", n_wide, n_sure > 0 ? "further " : "",
-                n_wide == 1 ? "" : "s", subject, wide->n_bytes, gain->gain,
+                STP_S(n_wide), subject, wide->n_bytes, gain->gain,
                 isinf(gain->high) && gain->n_pairs > 1
                     ? "no interval"
                     : STP_INTERVAL_TEXT(gain));

@@ -6,8 +6,6 @@
  * bars begin at 0. */
 #pragma once
 
-#include <stdio.h>
-
 #include "report/charts/chart.h"
 #include "report/training/train_results.h"
 

@@ -180,7 +180,7 @@ void stp_train_level_label(enum stp_train_dim dim,
         if (like->batch > 0)
             stp_append(text, STP_TRAIN_LABEL, ", batch %u (%u step%s)",
                        like->batch, like->n_samples / like->batch,
-                       like->n_samples / like->batch == 1 ? "" : "s");
+                       STP_S(like->n_samples / like->batch));
         break;
     case STP_DIM_MODE_AND_GPUS:
         snprintf(text, STP_TRAIN_LABEL, "%s, %u %s%s", like->mode, like->n_gpus,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "report/table.h"
 #include "report/take.h"
 
@@ -22,7 +23,7 @@ void stp_train_print_run(const struct stp_train_run *r, FILE *fp)
             "%s, %ju parameters, %s, %s, %u rank%s, a step of %u samples in %u "
             "micro-batch%s\n\n",
             r->size, (uintmax_t)r->n_params, r->mode, r->precision, r->n_gpus,
-            r->n_gpus == 1 ? "" : "s", r->batch, r->ga, r->ga == 1 ? "" : "es");
+            STP_S(r->n_gpus), r->batch, r->ga, r->ga == 1 ? "" : "es");
     fprintf(fp, "%5s  %9s  %9s  %9s%s\n", "epoch", "s", "comm s", "exposed s",
             has_data ? "       loss" : "");
     for (unsigned e = 0; e < r->n_epochs; e++) {
