@@ -227,18 +227,15 @@ enum stp_status stp_verify_sizes(const struct stp_sizes *seen,
                                  uint64_t grain, struct stp_sizes *sizes_ret,
                                  struct stp_error *err)
 {
-    enum stp_status status = STP_OK;
-
     sizes_ret->n = 0;
-    for (size_t i = 0; i + 1 < seen->n && status == STP_OK; i++)
-        status = verify_add_unseen(
+    for (size_t i = 0; i + 1 < seen->n; i++)
+        STP_TRY(verify_add_unseen(
             seen, stp_size_between(seen->size[i], seen->size[i + 1]), grain,
-            sizes_ret, err);
-    for (size_t i = 0; seen->n > 0 && i < n_ends && status == STP_OK; i++) {
-        status = verify_add_unseen(seen, ends[i], grain, sizes_ret, err);
-        STP_THEN(status, verify_add_unseen(
-                             seen, ends[i] + stp_size_step(ends[i], grain),
-                             grain, sizes_ret, err));
+            sizes_ret, err));
+    for (size_t i = 0; seen->n > 0 && i < n_ends; i++) {
+        STP_TRY(verify_add_unseen(seen, ends[i], grain, sizes_ret, err));
+        STP_TRY(verify_add_unseen(seen, ends[i] + stp_size_step(ends[i], grain),
+                                  grain, sizes_ret, err));
     }
-    return status;
+    return STP_OK;
 }

@@ -151,10 +151,9 @@ enum stp_status stp_file_save(const char *path, const char *text, size_t len,
                               struct stp_error *err)
 {
     struct stp_file file;
-    enum stp_status status = stp_file_begin(path, &file, err);
+    enum stp_status status = STP_OK;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_file_begin(path, &file, err));
     if (fwrite(text, 1, len, file.fp) != len)
         status = stp_cannot(err, "write", path);
     return stp_file_end(&file, status, err);

@@ -305,7 +305,6 @@ static enum stp_status suite_run_jobs(struct suite *s, size_t n,
 static enum stp_status suite_find_versions(struct suite *s,
                                            struct stp_error *err)
 {
-    enum stp_status status;
     int n = 0;
 
     for (const char *name;
@@ -314,7 +313,7 @@ static enum stp_status suite_find_versions(struct suite *s,
         s->jobs[n] = suite_get_job(s, n, stp_check_loads);
         s->jobs[n].run.nccl = name;
     }
-    status = suite_run_jobs(s, (size_t)n, err);
+    STP_TRY(suite_run_jobs(s, (size_t)n, err));
     for (int v = 0; v < n; v++) {
         const struct stp_contract_slot *slot = &s->slots[v];
 
@@ -325,7 +324,7 @@ static enum stp_status suite_find_versions(struct suite *s,
         memcpy(s->loads[v], slot->text, sizeof(s->loads[v]));
     }
     memset(s->slots, 0, N_SLOTS * sizeof(*s->slots));
-    return status;
+    return STP_OK;
 }
 
 /* Whether a version takes the tuner. */
@@ -404,24 +403,22 @@ static void suite_skip(struct suite *s, bool basic_too, const char *why)
 
 static enum stp_status suite_run_all(struct suite *s, struct stp_error *err)
 {
-    enum stp_status status = suite_find_versions(s, err);
     bool has_judged = false, has_any = false;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(suite_find_versions(s, err));
     suite_choose_nccl(s);
     if (s->slots[STP_CONTRACT_LOADS].verdict != STP_CONTRACT_OK) {
         suite_skip(s, true, "not loaded");
         return STP_OK;
     }
     s->jobs[0] = suite_get_job(s, PROBE, stp_check_probe);
-    status = suite_run_stage(s, STP_STAGE_BASIC, 1, err);
+    STP_TRY(suite_run_stage(s, STP_STAGE_BASIC, 1, err));
     s->common.reads_file = s->slots[PROBE].reads_file;
-    if (status == STP_OK && !s->slots[PROBE].usable) {
+    if (!s->slots[PROBE].usable) {
         suite_skip(s, false, "no communicator could be made");
         return STP_OK;
     }
-    STP_THEN(status, suite_run_stage(s, STP_STAGE_INITS, 0, err));
+    STP_TRY(suite_run_stage(s, STP_STAGE_INITS, 0, err));
     for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++)
         s->common.inits_race |=
             stp_contract_checks[i].stage == STP_STAGE_INITS &&
@@ -437,7 +434,7 @@ static enum stp_status suite_run_all(struct suite *s, struct stp_error *err)
                         "--contract prints",
                         s->options->only);
     s->jobs[0] = suite_get_job(s, CALLS, stp_check_calls);
-    STP_THEN(status, suite_run_stage(s, STP_STAGE_MOST, has_judged, err));
+    STP_TRY(suite_run_stage(s, STP_STAGE_MOST, has_judged, err));
     for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++) {
         const struct stp_contract_slot *judged = &suite_get_judged(s, CALLS)[i];
         const char *in = NULL;
@@ -458,7 +455,7 @@ static enum stp_status suite_run_all(struct suite *s, struct stp_error *err)
                              in != NULL ? "%s, in '%s'" : "%s", judged->text,
                              in);
     }
-    return status;
+    return STP_OK;
 }
 
 /* ---- life ---- */

@@ -212,10 +212,9 @@ static enum stp_status jobs_check_plugin(const struct run *run,
     const char *plugin = run->options->plugin;
     struct mock_nccl *nccl;
     struct mock_comm *comm;
-    enum stp_status status = stp_replay_open(run->plan, plugin, &nccl, err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_replay_open(run->plan, plugin, &nccl, err));
     if (mock_comm_create(nccl, stp_replay_machine(run->plan, 0),
                          mock_new_comm_id(), &comm) != ncclSuccess) {
         status = stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
@@ -231,12 +230,10 @@ static enum stp_status jobs_play_seeds(const struct run *run, struct job *job)
 {
     struct shared *shared = run->shared;
     struct mock_nccl *nccl;
-    enum stp_status status =
-        stp_replay_open(run->plan, run->options->plugin, &nccl, &job->err);
+    enum stp_status status = STP_OK;
     unsigned seed;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_replay_open(run->plan, run->options->plugin, &nccl, &job->err));
     while (status == STP_OK && (seed = atomic_fetch_add(&shared->next, 1)) <
                                    atomic_load(&shared->stop)) {
         atomic_store(&job->seed, seed);
@@ -390,14 +387,12 @@ struct replay {
 /* Without a tuner all communicators of one size are alike, and so are ranks. */
 static enum stp_status replay_play_alone(struct replay *r)
 {
-    enum stp_status status =
-        stp_replay_open(&r->plan, "none", &r->nccl, r->err);
-
-    for (size_t i = 0; i < r->plan.n_sizes && status == STP_OK; i++)
+    STP_TRY(stp_replay_open(&r->plan, "none", &r->nccl, r->err));
+    for (size_t i = 0; i < r->plan.n_sizes; i++)
         if (mock_comm_create(r->nccl, r->plan.sizes[i].machine,
                              mock_new_comm_id(), &r->comms[i]) != ncclSuccess)
-            status = stp_fail(r->err, STP_ERR_DEVICE, "%s", mock_last_error());
-    for (size_t s = 0; s < r->plan.n_steps && status == STP_OK; s++) {
+            return stp_fail(r->err, STP_ERR_DEVICE, "%s", mock_last_error());
+    for (size_t s = 0; s < r->plan.n_steps; s++) {
         const struct mock_step *step = &r->plan.steps[s];
         const size_t *order = &r->plan.order[r->plan.first[s]];
         const struct stp_trace_row *rows = r->plan.trace->rows;
@@ -420,7 +415,7 @@ static enum stp_status replay_play_alone(struct replay *r)
             r->out.n_run += n_launches > 0 ? n_launches : 1;
         }
     }
-    return status;
+    return STP_OK;
 }
 
 static enum stp_status replay_check_rows(struct replay *r)

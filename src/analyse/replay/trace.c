@@ -286,31 +286,30 @@ static enum stp_status trace_add_comm(struct reader *r, size_t *place_ret,
                                   .n_ranks = raw->n_ranks,
                                   .line = raw->row.place.line};
     const struct stp_trace *t = &r->build.trace;
-    enum stp_status status = trace_set_colors(raw, &comm, err);
 
-    if (status == STP_OK && comm.creation != STP_INIT) {
+    STP_TRY(trace_set_colors(raw, &comm, err));
+    if (comm.creation != STP_INIT) {
         comm.parent = stp_trace_find_comm(&r->build, raw->parent);
         if (comm.parent == t->n_comms)
-            status = TRACE_FAIL(raw, raw->creation_column, err,
-                                "create from '%s', expected the communicator "
-                                "of an earlier row",
-                                raw->parent);
-        else if (t->comms[comm.parent].color != NULL)
-            status = TRACE_FAIL(raw, raw->creation_column, err,
-                                "create from '%s', which has several colors, "
-                                "expected a communicator of one",
-                                raw->parent);
-        else if (raw->creation == STP_SHRINK && raw->n_ranks == 0)
-            status = TRACE_FAIL(raw, raw->creation_column, err,
-                                "shrink of '%s', expected the nRanks that are "
-                                "left",
-                                raw->parent);
+            return TRACE_FAIL(raw, raw->creation_column, err,
+                              "create from '%s', expected the communicator "
+                              "of an earlier row",
+                              raw->parent);
+        if (t->comms[comm.parent].color != NULL)
+            return TRACE_FAIL(raw, raw->creation_column, err,
+                              "create from '%s', which has several colors, "
+                              "expected a communicator of one",
+                              raw->parent);
+        if (raw->creation == STP_SHRINK && raw->n_ranks == 0)
+            return TRACE_FAIL(raw, raw->creation_column, err,
+                              "shrink of '%s', expected the nRanks that are "
+                              "left",
+                              raw->parent);
     }
     memcpy(comm.name, raw->comm, sizeof(comm.name));
-    STP_THEN(status, stp_trace_add_comm(&r->build, &comm, place_ret, err));
-    if (status == STP_OK)
-        raw->color = NULL; /* the trace's */
-    return status;
+    STP_TRY(stp_trace_add_comm(&r->build, &comm, place_ret, err));
+    raw->color = NULL; /* the trace's */
+    return STP_OK;
 }
 
 /* Sets the communicator of the row. */
@@ -320,14 +319,11 @@ static enum stp_status trace_set_comm(struct reader *r, struct stp_error *err)
     const struct stp_trace *t = &r->build.trace;
     const struct stp_trace_comm *comm;
     size_t found = stp_trace_find_comm(&r->build, raw->comm);
-    enum stp_status status = STP_OK;
 
     if (raw->created || found == t->n_comms)
-        status = trace_add_comm(r, &found, err);
+        STP_TRY(trace_add_comm(r, &found, err));
     else
-        status = trace_set_colors(raw, NULL, err); /* no colors here */
-    if (status != STP_OK)
-        return status;
+        STP_TRY(trace_set_colors(raw, NULL, err)); /* no colors here */
     raw->row.comm = found;
     comm = &t->comms[found];
     if (raw->n_ranks != 0 && raw->n_ranks != comm->n_ranks)
@@ -360,27 +356,22 @@ static enum stp_status trace_end_collective(struct reader *r,
     struct stp_trace_row *row = &raw->row;
     const struct stp_trace_row *rows = r->build.trace.rows;
     const size_t n_rows = r->build.trace.n_rows;
-    enum stp_status status = STP_OK;
 
     if (raw->n_bytes == UINT64_MAX)
-        status = TRACE_FAIL(raw, raw->bytes_column, err,
-                            "bytes '', expected a number of bytes");
-    if (status == STP_OK &&
-        (raw->compute.us != 0 || raw->compute.gemm.m != 0 ||
-         raw->compute.gemm.n != 0 || raw->compute.gemm.k != 0))
-        status = TRACE_FAIL(raw, raw->us_column, err,
-                            "a collective with m, n, k or us, expected them "
-                            "of compute only");
-    STP_THEN(status, trace_set_comm(r, err));
-    if (status == STP_OK && n_rows > 0 && row->group != 0 &&
-        row->group == rows[n_rows - 1].group &&
+        return TRACE_FAIL(raw, raw->bytes_column, err,
+                          "bytes '', expected a number of bytes");
+    if (raw->compute.us != 0 || raw->compute.gemm.m != 0 ||
+        raw->compute.gemm.n != 0 || raw->compute.gemm.k != 0)
+        return TRACE_FAIL(raw, raw->us_column, err,
+                          "a collective with m, n, k or us, expected them "
+                          "of compute only");
+    STP_TRY(trace_set_comm(r, err));
+    if (n_rows > 0 && row->group != 0 && row->group == rows[n_rows - 1].group &&
         row->n_launches != rows[n_rows - 1].n_launches)
-        status = TRACE_FAIL(raw, raw->capture_column, err,
-                            "capture %u, expected the %u of the row before in "
-                            "its group",
-                            row->n_launches, rows[n_rows - 1].n_launches);
-    if (status != STP_OK)
-        return status;
+        return TRACE_FAIL(raw, raw->capture_column, err,
+                          "capture %u, expected the %u of the row before in "
+                          "its group",
+                          row->n_launches, rows[n_rows - 1].n_launches);
     row->type = raw->type;
     row->op = raw->op;
     row->call.coll = (ncclFunc_t)raw->coll;
@@ -394,13 +385,12 @@ static enum stp_status trace_end_collective(struct reader *r,
      * its own. */
     if (n_rows == 0 || row->process == rows[0].process) {
         if (r->last_ns != 0 && row->begin_ns > r->last_ns)
-            status = stp_trace_add_time(
+            STP_TRY(stp_trace_add_time(
                 &r->build, (double)(row->begin_ns - r->last_ns) / 1e3,
-                &row->place, err);
+                &row->place, err));
         r->last_ns = row->end_ns;
     }
-    STP_THEN(status, stp_trace_add_row(&r->build, row, err));
-    return status;
+    return stp_trace_add_row(&r->build, row, err);
 }
 
 static enum stp_status trace_end_row(void *user, void *opaque,

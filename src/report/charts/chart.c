@@ -205,12 +205,11 @@ static enum stp_status gnuplot_draw(const char *program, FILE *script,
                           (char *)"-d", (char *)"-", NULL};
     posix_spawn_file_actions_t actions;
     FILE *said = NULL;
-    enum stp_status status = gnuplot_script(&said, err);
+    enum stp_status status = STP_OK;
     int fds[3] = {fileno(script), fileno(drawn), -1};
     pid_t pid;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(gnuplot_script(&said, err));
     fds[2] = fileno(said);
     if (ferror(script) || fflush(script) != 0 ||
         lseek(fileno(script), 0, SEEK_SET) != 0)

@@ -75,28 +75,27 @@ stp_iteration_files_write(const struct stp_iteration_report *report,
     const bool several = stp_iteration_several(report);
     char setting_name[STP_SETTING_NAME] = "";
     char name[STP_SETTING_NAME + STP_ARM_NAME + 32];
-    enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < all->n_settings && !report->tables_only; i++) {
         const struct stp_iteration_setting *setting = &all->settings[i];
 
         if (several)
             stp_iteration_setting_name(setting, true, setting_name);
-        for (size_t a = 0; a < setting->n_arms && status == STP_OK; a++) {
+        for (size_t a = 0; a < setting->n_arms; a++) {
             snprintf(name, sizeof(name), "iteration_times_%s%s%s.txt",
                      setting_name, several ? "_" : "",
                      STP_ARM_TEXT(&setting->arms[a].arm));
             for (char *s = strchr(name, '/'); s != NULL; s = strchr(s, '/'))
                 *s = '-';
-            status = iteration_save_file(report, folder, name, NULL, setting,
-                                         &setting->arms[a], err);
+            STP_TRY(iteration_save_file(report, folder, name, NULL, setting,
+                                        &setting->arms[a], err));
         }
     }
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
         if (!files[i].of_regimes || report->looked_for_regimes)
-            STP_THEN(status, iteration_save_file(report, folder, files[i].name,
-                                                 &files[i], NULL, NULL, err));
-    return status;
+            STP_TRY(iteration_save_file(report, folder, files[i].name,
+                                        &files[i], NULL, NULL, err));
+    return STP_OK;
 }
 
 /* Names of all files written into the folder, as patterns of fnmatch(). */

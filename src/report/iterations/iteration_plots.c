@@ -403,12 +403,11 @@ stp_iteration_plots_save(const struct stp_iteration_report *report,
 {
     const struct stp_iteration_summary *all = report->summary;
     const struct iteration_drawing d = {folder, format, gnuplot};
-    enum stp_status status = STP_OK;
     char name[STP_SETTING_NAME] = "";
     struct stp_chart chart;
     size_t n_groups = 0;
 
-    for (size_t i = 0; i < all->n_settings && status == STP_OK; i++) {
+    for (size_t i = 0; i < all->n_settings; i++) {
         const struct iteration_group g = iteration_group_at(all, i);
         const bool first = i == 0 || iteration_group_at(all, i - 1).n == 1;
 
@@ -416,10 +415,10 @@ stp_iteration_plots_save(const struct stp_iteration_report *report,
         if (stp_iteration_several(report))
             stp_iteration_setting_name(&all->settings[i], true, name);
         iteration_make_histogram(report, &all->settings[i], &chart);
-        status =
-            iteration_draw(&d, "iteration_times_histogram", name, &chart, err);
+        STP_TRY(
+            iteration_draw(&d, "iteration_times_histogram", name, &chart, err));
     }
-    for (size_t i = 0; i < all->n_settings && status == STP_OK;) {
+    for (size_t i = 0; i < all->n_settings;) {
         const struct iteration_group g = iteration_group_at(all, i);
 
         name[0] = '\0';
@@ -427,9 +426,9 @@ stp_iteration_plots_save(const struct stp_iteration_report *report,
             stp_iteration_setting_name(g.settings, false, name);
         if (g.n > 1 && iteration_pick_arms(&g, false).n > 0) {
             iteration_make_gains(report, &g, &chart);
-            status = iteration_draw(&d, "gain_vs_size", name, &chart, err);
+            STP_TRY(iteration_draw(&d, "gain_vs_size", name, &chart, err));
         }
         i += g.n;
     }
-    return status;
+    return STP_OK;
 }

@@ -343,13 +343,12 @@ enum stp_status stp_machine_write(const struct stp_machine_record *r,
         {timings_csv, machine_write_runs(r, NULL) > 0, machine_write_timings},
         {overlap_csv, r->overlap.data.n_rows > 0, machine_write_overlap},
     };
-    enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-        if (files[i].has_rows && status == STP_OK)
-            status = machine_write_file(r, folder, files[i].name,
-                                        files[i].write, err);
-    return status == STP_OK ? machine_write_graphs(r, folder, err) : status;
+        if (files[i].has_rows)
+            STP_TRY(machine_write_file(r, folder, files[i].name, files[i].write,
+                                       err));
+    return machine_write_graphs(r, folder, err);
 }
 
 void stp_machine_record_free(struct stp_machine_record *r)

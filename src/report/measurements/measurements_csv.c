@@ -253,11 +253,9 @@ enum stp_status stp_measurements_load_any(const char *path, int coll,
 {
     char *text;
     size_t len;
-    enum stp_status status =
-        stp_read_file(path, STP_MEASUREMENTS_MAX, &text, &len, err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_read_file(path, STP_MEASUREMENTS_MAX, &text, &len, err));
     if (stp_nccl_text_is(text, len))
         status = stp_nccl_text_read(text, len, coll, n_ranks, data, NULL, err);
     else if (coll >= 0)

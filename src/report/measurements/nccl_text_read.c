@@ -203,16 +203,15 @@ static enum stp_status text_number_rounds(struct reader *r)
 
 static enum stp_status text_end_run(struct reader *r)
 {
-    enum stp_status status = text_drop_row(r);
-    const size_t n = r->data->n_rows - r->begin;
-
-    if (status == STP_OK && n > 0)
-        status = text_end_rows(r, &r->data->rows[r->begin], n);
-    STP_THEN(status, text_number_rounds(r));
+    STP_TRY(text_drop_row(r));
+    if (r->data->n_rows > r->begin)
+        STP_TRY(text_end_rows(r, &r->data->rows[r->begin],
+                              r->data->n_rows - r->begin));
+    STP_TRY(text_number_rounds(r));
     r->m.round = 0;
     r->last_bytes = UINT64_MAX;
     r->figures = (struct stp_nccl_figures){.high = STP_NCCL_ANY_RATIO};
-    return status;
+    return STP_OK;
 }
 
 /* ---- comments ---- */
@@ -260,12 +259,11 @@ static enum stp_status
 text_read_version(struct reader *r, const struct stp_field *words, size_t n)
 {
     const bool is_ours = stp_field_is(&words[0], "steptune");
-    enum stp_status status = STP_OK;
 
     r->names_arms |= is_ours;
     r->m.source = is_ours ? STP_SOURCE_MODELLED : STP_SOURCE_MEASURED;
     r->m.single_pass = false;
-    for (size_t i = 0; i < n && status == STP_OK; i++) {
+    for (size_t i = 0; i < n; i++) {
         const char *is = memchr(words[i].s, '=', words[i].len);
         const size_t key = is != NULL ? (size_t)(is + 1 - words[i].s) : 0;
         const struct stp_field name = {words[i].s, key, 0};
@@ -274,14 +272,14 @@ text_read_version(struct reader *r, const struct stp_field *words, size_t n)
 
         if (stp_field_is(&name, "nccl-library=") ||
             stp_field_is(&name, "rccl-library="))
-            status = text_set_nccl(r, &value);
+            STP_TRY(text_set_nccl(r, &value));
         else if (stp_field_is(&name, "backend="))
-            status = text_set_name(r, &value, "backend", r->data->backend,
-                                   sizeof(r->data->backend));
+            STP_TRY(text_set_name(r, &value, "backend", r->data->backend,
+                                  sizeof(r->data->backend)));
         else if (stp_field_is(&name, "nodes="))
             text_parse(&value, 1, &r->m.n_nodes);
     }
-    return status;
+    return STP_OK;
 }
 
 static void text_forget_ranks(struct reader *r)
@@ -623,7 +621,6 @@ static enum stp_status text_add_row(struct reader *r)
         stp_from_any_case(row->test.s, row->test.len, stp_coll_from_name);
     const bool is_alike = row->type == r->last.type && row->op == r->last.op &&
                           row->root == r->last.root;
-    enum stp_status status;
 
     r->n_read = 0;
     r->last = r->row;
@@ -645,10 +642,10 @@ static enum stp_status text_add_row(struct reader *r)
     r->m.round += is_alike && r->last_bytes != UINT64_MAX && row->n_bytes > 0 &&
                   row->n_bytes <= r->last_bytes - row->in_place;
     r->last_bytes = row->n_bytes;
-    status = text_add_place(r, row, false);
-    STP_THEN(status, text_add_place(r, row, true));
+    STP_TRY(text_add_place(r, row, false));
+    STP_TRY(text_add_place(r, row, true));
     r->log.n_ran = 0;
-    return status;
+    return STP_OK;
 }
 
 /* Takes what stands before the first word that is nccl-tests' for a launcher's

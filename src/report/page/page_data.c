@@ -398,7 +398,6 @@ static enum stp_status page_keep_own(const struct stp_page_sources *sources,
 enum stp_status stp_page_read(const struct stp_page_sources *sources,
                               struct stp_page_data *data, struct stp_error *err)
 {
-    enum stp_status status;
     bool has_sets = false;
 
     memset(data, 0, sizeof(*data));
@@ -406,6 +405,7 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
     for (int s = 0; s < STP_PAGE_N_SOURCES; s++) {
         const char *path = sources->path[s];
         struct stp_error bare = {0};
+        enum stp_status status;
 
         if (path == NULL)
             continue;
@@ -430,12 +430,10 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
                         "no measurements, expected those that the policy was "
                         "made from, such as STEM.sweep.csv");
     page_merge_sets(data);
-    status = page_make_panels(data, err);
-    STP_THEN(status, page_measure_memory(data, STP_PAGE_MEMORY_POLICY,
-                                         &data->memory, err));
-    STP_THEN(status, page_measure_memory(data, STP_PAGE_STAGE_POLICY,
-                                         &data->stage, err));
-    return status;
+    STP_TRY(page_make_panels(data, err));
+    STP_TRY(
+        page_measure_memory(data, STP_PAGE_MEMORY_POLICY, &data->memory, err));
+    return page_measure_memory(data, STP_PAGE_STAGE_POLICY, &data->stage, err);
 }
 
 void stp_page_free(struct stp_page_data *data)

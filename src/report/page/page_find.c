@@ -139,7 +139,6 @@ static enum stp_status page_find_add_folder(struct stp_page_found *found,
                                                  STP_PAGE_SWEEP};
     char path[STP_PAGE_PATH], name[2][NAME_MAX + 2];
     size_t n[2] = {0, 0};
-    enum stp_status status = STP_OK;
     DIR *dir;
 
     STP_TRY(page_find_join(folder, strlen(folder), "/rounds.csv", path, err));
@@ -163,9 +162,8 @@ static enum stp_status page_find_add_folder(struct stp_page_found *found,
                             folder, kinds[first[i]].suffix);
         if (n[i] == 0)
             continue;
-        status = page_find_join(folder, strlen(folder), name[i], path, err);
-        STP_THEN(status, page_find_add(found, first[i], path, err));
-        return status;
+        STP_TRY(page_find_join(folder, strlen(folder), name[i], path, err));
+        return page_find_add(found, first[i], path, err);
     }
     return stp_fail(
         err, STP_ERR_SYNTAX,
@@ -178,15 +176,13 @@ enum stp_status stp_page_find(const char *const *paths, size_t n,
                               struct stp_page_found *found,
                               struct stp_error *err)
 {
-    enum stp_status status = STP_OK;
-
     memset(found, 0, sizeof(*found));
-    for (size_t i = 0; i < n && status == STP_OK; i++) {
+    for (size_t i = 0; i < n; i++) {
         struct stat st;
         bool is_folder = stat(paths[i], &st) == 0 && S_ISDIR(st.st_mode);
 
-        status = is_folder ? page_find_add_folder(found, paths[i], err)
-                           : page_find_add_file(found, paths[i], err);
+        STP_TRY(is_folder ? page_find_add_folder(found, paths[i], err)
+                          : page_find_add_file(found, paths[i], err));
     }
 
     /* Further files lie beside the policy, or else beside the sweep, under its
@@ -207,15 +203,13 @@ enum stp_status stp_page_find(const char *const *paths, size_t n,
          k++) {
         char path[STP_PAGE_PATH];
 
-        STP_THEN(status,
-                 page_find_join(base, k < STP_PAGE_SWEEP ? strlen(base) : stem,
-                                kinds[k].suffix, path, err));
-        if (status == STP_OK && found->path[k][0] == '\0' &&
-            access(path, F_OK) == 0)
+        STP_TRY(page_find_join(base, k < STP_PAGE_SWEEP ? strlen(base) : stem,
+                               kinds[k].suffix, path, err));
+        if (found->path[k][0] == '\0' && access(path, F_OK) == 0)
             memcpy(found->path[k], path, sizeof(path));
     }
     for (int k = 0; k < STP_PAGE_N_SOURCES; k++)
         if (found->path[k][0] != '\0')
             found->sources.path[k] = found->path[k];
-    return status;
+    return STP_OK;
 }

@@ -83,10 +83,9 @@ enum stp_status stp_memory_situations_compare(
     struct stp_memory_situations *out, struct stp_error *err)
 {
     const bool is_staged = terms->kind == STP_POLICY_OF_STAGE;
-    enum stp_status status = STP_OK;
 
     *out = (struct stp_memory_situations){0};
-    for (int i = 0; i < 2 && status == STP_OK; i++) {
+    for (int i = 0; i < 2; i++) {
         const struct stp_dataset *again = data->again[i];
 
         out->all[i] =
@@ -96,21 +95,20 @@ enum stp_status stp_memory_situations_compare(
                                           .terms = *terms};
         out->all[i].terms.trials = &out->trials[i];
         out->all[i].terms.beside = &out->beside[i];
-        if (is_staged)
-            status = situations_compare_staged(data, i, out, err);
-        else
-            status = stp_compare_registered(data->alone, data->iterations,
-                                            i == 1, &out->compared[i], err);
+        STP_TRY(is_staged
+                    ? situations_compare_staged(data, i, out, err)
+                    : stp_compare_registered(data->alone, data->iterations,
+                                             i == 1, &out->compared[i], err));
         if (!is_staged && again != NULL)
-            STP_THEN(status, stp_compare_registered(again, again, i == 1,
-                                                    &out->trials[i], err));
+            STP_TRY(stp_compare_registered(again, again, i == 1,
+                                           &out->trials[i], err));
         for (size_t k = 0; k < out->compared[i].n_points; k++)
             out->are_measured |=
                 rules_have_kind(&out->compared[i].points[k], terms->kind);
         if (terms->same_bits)
             stp_keep_same_bits(&out->compared[i]);
     }
-    return status;
+    return STP_OK;
 }
 
 void stp_memory_situations_free(struct stp_memory_situations *situations)

@@ -257,7 +257,6 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *r,
         "iterations:";
     const struct stp_tune_overlap *o = r->overlap;
     struct stp_paragraph paragraph;
-    enum stp_status status = STP_OK;
 
     stp_print_paragraph(r->info->what, fp);
     fputc('\n', fp);
@@ -280,11 +279,11 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *r,
     if (has_table)
         stp_print_verdicts(r->info, r->verdicts, STP_VERDICTS_ALL, fp);
     else
-        status = stp_print_gains(r->info, r->verdicts, r->policy_path, NULL, fp,
-                                 err);
-    if (status == STP_OK && r->derived->n_rules > 0)
+        STP_TRY(stp_print_gains(r->info, r->verdicts, r->policy_path, NULL, fp,
+                                err));
+    if (r->derived->n_rules > 0)
         stp_print_unfollowed(r->verdicts, fp);
-    if (status == STP_OK && o != NULL) {
+    if (o != NULL) {
         fputc('\n', fp);
         if (o->derived->n_rules == 0) {
             FILE *out = stp_paragraph_begin(&paragraph, fp);
@@ -297,13 +296,11 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *r,
             fputc('\n', fp);
             stp_print_verdicts(r->info, o->verdicts, STP_VERDICTS_ALL, fp);
         } else {
-            status = stp_print_gains(r->info, o->verdicts, o->policy_path,
-                                     heading, fp, err);
+            STP_TRY(stp_print_gains(r->info, o->verdicts, o->policy_path,
+                                    heading, fp, err));
         }
     }
-    if (status == STP_OK) {
-        tune_report_write_setups(r, false, fp);
-        tune_report_write_doubts(r, N_SHORT, fp);
-    }
-    return status;
+    tune_report_write_setups(r, false, fp);
+    tune_report_write_doubts(r, N_SHORT, fp);
+    return STP_OK;
 }

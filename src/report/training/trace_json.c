@@ -86,12 +86,10 @@ enum stp_status stp_trace_save(const struct stp_spans *spans,
     cJSON *root, *list, *other;
     char path[STP_FOLDER_PATH], rank[32];
     struct stp_file file;
-    enum stp_status status = stp_folder_make(folder, err);
 
+    STP_TRY(stp_folder_make(folder, err));
     snprintf(path, sizeof(path), "%s/trace_rank%u.json", folder, info->rank);
-    STP_THEN(status, stp_file_begin(path, &file, err));
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_file_begin(path, &file, err));
     root = cJSON_CreateObject();
     list = cJSON_AddArrayToObject(root, "traceEvents");
     other = cJSON_AddObjectToObject(root, "otherData");
