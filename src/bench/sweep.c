@@ -342,17 +342,16 @@ static void sweep_measure_cell(struct sweep *s, bool all)
 static void sweep_keep_rounds(struct sweep *s, const struct cell *cells,
                               size_t n_cells, size_t first, unsigned n)
 {
-    size_t n_kept = first;
+    struct stp_dataset *data = s->data;
     bool has_room = true;
 
     for (size_t c = 0; c < n_cells; c++)
         for (size_t i = 0; i < cells[c].data.n_rows && has_room; i++)
-            has_room =
-                stp_dataset_add(s->data, &cells[c].data.rows[i]) == STP_OK;
-    for (size_t i = first; i < s->data->n_rows; i++)
-        if (s->data->rows[i].round < n)
-            s->data->rows[n_kept++] = s->data->rows[i];
-    s->data->n_rows = n_kept;
+            has_room = stp_dataset_add(data, &cells[c].data.rows[i]) == STP_OK;
+    for (size_t i = first; i < data->n_rows; i++)
+        if (data->rows[i].round < n)
+            data->rows[first++] = data->rows[i];
+    data->n_rows = first;
 }
 
 /* Runs collectives for a third of a second or up to a number that is the same

@@ -333,13 +333,8 @@ static enum stp_status explain_other(struct explain *e,
     if (!is_plugin) {
         status =
             stp_policy_load(STP_POLICY_OF_ARMS, e->o->diff, &policy, e->err);
-        if (status != STP_OK) {
-            const struct stp_error why = *e->err;
-            char text[STP_CLI_PATH + STP_ERROR_TEXT];
-
-            stp_error_string(&why, e->o->diff, text, sizeof(text));
-            return stp_fail(e->err, status, "%s", text);
-        }
+        if (status != STP_OK)
+            return stp_fail_in(e->err, status, e->o->diff);
         other.policy = policy;
         status = stp_find_plugin("steptune", plugin, e->err);
     }

@@ -16,8 +16,6 @@
 /* Whether all of a launcher's processes run a command, or one. */
 enum { BY_ALL = 0, BY_ONE = 1 };
 
-enum { SMALL_FILE = 1 << 20 };
-
 static const struct stp_command commands[] = {
     {"tune", "measure, derive a policy, verify it, write it and a report",
      stp_cmd_tune, BY_ALL},
@@ -154,7 +152,7 @@ int main(int argc, char **argv)
     argv[1] = main_name;
     stp_command_name = main_name;
     argp_err_exit_status = STP_EXIT_USAGE;
-    if (getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur < SMALL_FILE)
+    if (getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur < 1 << 20)
         stp_complain("warning: `ulimit -f` lets no file grow beyond %llu bytes",
                      (unsigned long long)files.rlim_cur);
     if (command->is_by_one && !stp_runs_command(command->name))

@@ -446,8 +446,6 @@ static int record_report_wrong(struct stp_machine_record *m)
 }
 
 static const char made_by[] = "steptune " STP_VERSION " record";
-static const char stopped[] =
-    "steptune " STP_VERSION " record, stopped before its end,";
 static const char made_of_log[] = "steptune " STP_VERSION " out of an NCCL log";
 
 /* Plays the folder at 'path': how many choices mock NCCL makes alike, which are
@@ -511,13 +509,8 @@ static enum stp_status record_read_log(struct record *r, const char *graphs)
     unsigned shape = 0;
     enum stp_status status = stp_job_log_load(r->o->log, &log, &r->err);
 
-    if (status != STP_OK) {
-        const struct stp_error err = r->err;
-        char text[STP_CLI_PATH + STP_ERROR_TEXT];
-
-        stp_error_string(&err, r->o->log, text, sizeof(text));
-        return stp_fail(&r->err, status, "%s", text);
-    }
+    if (status != STP_OK)
+        return stp_fail_in(&r->err, status, r->o->log);
     status = stp_log_machine(&log, r->o->gpu, &r->machine, &shape, &r->err);
     STP_THEN(status, stp_log_write_graphs(&log, shape, graphs, &r->err));
     if (status == STP_OK)
@@ -584,7 +577,7 @@ static int record_write(struct record *r, bool is_whole)
         return stp_complain("%s stays as it was", r->o->path);
     }
     if (!is_whole)
-        m->made_by = stopped;
+        m->made_by = "steptune " STP_VERSION " record, stopped before its end,";
     status = stp_machine_write(m, &r->folder, &r->err);
     STP_THEN(status, record_fit_channels(r));
     if (status == STP_OK)

@@ -64,3 +64,12 @@ void stp_error_string(const struct stp_error *err, const char *path, char *buf,
         snprintf(buf, size, "%s:%u:%u: %s", path, err->line, err->column,
                  err->text);
 }
+
+enum stp_status stp_fail_in(struct stp_error *err, enum stp_status status,
+                            const char *path)
+{
+    char text[2 * STP_ERROR_TEXT];
+
+    stp_error_string(err, path, text, sizeof(text));
+    return stp_fail(err, status, "%s", text);
+}

@@ -68,6 +68,10 @@ enum stp_status stp_nomem(struct stp_error *err);
 void stp_error_string(const struct stp_error *err, const char *path, char *buf,
                       size_t size);
 
+/* Puts that into the text, which was to name no file. */
+enum stp_status stp_fail_in(struct stp_error *err, enum stp_status status,
+                            const char *path);
+
 /* The analyser of ci/by_hand/analyse sees no other source: it has to be told
  * that the status is what these return. */
 #ifdef __clang_analyzer__

@@ -551,54 +551,42 @@ enum stp_status stp_job_log_read(char *text, size_t len,
     return stp_refuse_kind(text, (size_t)(end - text), LOG, err);
 }
 
-/* Adds a file behind what is there. */
-static enum stp_status log_add_file(const char *path, char **text, size_t *len,
-                                    struct stp_error *err)
-{
-    char *more = NULL, *all;
-    size_t n;
-
-    STP_TRY(stp_read_file(path, MAX_LOG - *len, &more, &n, err));
-    all = realloc(*text, *len + n + 2);
-    if (all != NULL) {
-        memcpy(all + *len, more, n);
-        *len += n;
-        if (n > 0 && more[n - 1] != '\n')
-            all[(*len)++] = '\n';
-        all[*len] = '\0';
-        *text = all;
-    }
-    free(more);
-    return all != NULL ? STP_OK : stp_nomem(err);
-}
-
 enum stp_status stp_job_log_load(const char *path, struct stp_job_log *log_ret,
                                  struct stp_error *err)
 {
     struct dirent **files = NULL;
     const int n = scandir(path, &files, NULL, alphasort);
-    char *text = NULL, file[4096];
-    size_t len = 0;
+    char *text = NULL, *one, file[4096];
+    size_t len = 0, n_one;
+    FILE *all = n < 0 ? NULL : open_memstream(&text, &len);
     struct stat st;
     enum stp_status status =
-        n < 0 ? log_add_file(path, &text, &len, err) : STP_OK;
+        n < 0         ? stp_read_file(path, MAX_LOG, &text, &len, err)
+        : all == NULL ? stp_nomem(err)
+                      : STP_OK;
 
     for (int i = 0; i < n; i++) {
-        snprintf(file, sizeof(file), "%s/%s", path, files[i]->d_name);
-        if (status == STP_OK && files[i]->d_name[0] != '.' &&
-            stat(file, &st) == 0 && S_ISREG(st.st_mode)) {
-            status = log_add_file(file, &text, &len, err);
-            if (status != STP_OK) {
-                const struct stp_error why = *err;
+        const char *name = files[i]->d_name;
 
-                stp_fail(err, status, "%.80s %s", files[i]->d_name, why.text);
+        snprintf(file, sizeof(file), "%s/%s", path, name);
+        if (status == STP_OK && name[0] != '.' && stat(file, &st) == 0 &&
+            S_ISREG(st.st_mode)) {
+            status = stp_read_file(file, MAX_LOG, &one, &n_one, err);
+            if (status == STP_OK) {
+                fwrite(one, 1, n_one, all);
+                fputs(n_one > 0 && one[n_one - 1] != '\n' ? "\n" : "", all);
+                free(one);
+            } else {
+                stp_fail_in(err, status, name);
             }
         }
         free(files[i]);
     }
     free(files);
-    if (status == STP_OK && text == NULL)
-        status = stp_fail(err, STP_ERR_IO, "is a folder without a file");
+    if (all != NULL && fclose(all) != 0)
+        status = stp_nomem(err);
+    if (status == STP_OK && n >= 0 && len == 0)
+        status = stp_fail(err, STP_ERR_IO, "is a folder without a log");
     STP_THEN(status, stp_job_log_read(text, len, log_ret, err));
     if (status != STP_OK)
         free(text);

@@ -203,8 +203,7 @@ static void plain_end_lines(char *text, const char *end)
          (cr = memchr(cr, '\r', (size_t)(end - cr))) != NULL; cr = next) {
         for (next = cr + 1; next < end && *next != '\r' && *next != '\n';)
             next++;
-        if (!has_lf || (next > cr + 1 &&
-                        memmem(cr, (size_t)(next - cr), "NCCL ", 5) != NULL))
+        if (!has_lf || memmem(cr, (size_t)(next - cr), "NCCL ", 5) != NULL)
             *cr = '\n';
     }
 }
