@@ -16,8 +16,10 @@ enum {
     ROUND_WINDOW = 120,  /* that many rhythms divide, where the sequence does */
     SHORT_SEQUENCE = 12, /* calls: the job's rhythm may be longer */
     LATE_CALLS = 1024,   /* by which times of samples may be late */
-    WHOLE_BLOCKS = STP_TRIAL_BLOCKS / 2, /* of a round that counts, at least */
-    SURE_BLOCKS = 8, /* of evidence, before it rules an arm out */
+    SPOILT_MATES = 2,    /* keys of a round, after one that was spoilt */
+    MOST_SPOILT = 4,     /* rounds that make windows shorter */
+    MOST_MISSED = 8,     /* looks at whether the sequence holds now, in a row */
+    SURE_BLOCKS = 8,     /* of evidence, before it rules an arm out */
     /* LL sends a flag with each 4 bytes, and LL128 with each 120. */
     LL_MAX_BYTES = 8 << 20,
 };
@@ -47,6 +49,8 @@ struct stp_schedule {
     uint64_t find_wait; /* calls to the next search */
     unsigned window;    /* the next one's number in the round, from 0 */
     unsigned n_broken;  /* blocks of the round */
+    unsigned n_spoilt;  /* rounds that calls between broke; at most 4 */
+    unsigned n_missed;  /* looks, before the round */
     bool is_broken;     /* the block under way */
     struct stp_schedule_round round;
 
@@ -215,6 +219,7 @@ static enum stp_note_kind schedule_find(struct stp_schedule *s)
     const size_t n = schedule_copy(s, calls);
     const size_t p = stp_sequence_find(calls, n, FIND_CALLS);
     uint64_t samples = 10 * (uint64_t)p;
+    size_t least;
 
     if (p == 0) {
         schedule_find_later(s);
@@ -222,11 +227,15 @@ static enum stp_note_kind schedule_find(struct stp_schedule *s)
     }
     if (samples < STP_SCHEDULE_SAMPLES)
         samples = STP_SCHEDULE_SAMPLES;
+    /* A shorter one has fewer calls between. */
+    least = LEAST_WINDOW >> (s->n_spoilt > 1 ? s->n_spoilt - 1 : 0);
     s->round = (struct stp_schedule_round){
-        .n_calls = p <= SHORT_SEQUENCE && ROUND_WINDOW % p == 0
-                       ? ROUND_WINDOW
-                       : (unsigned)((LEAST_WINDOW + p - 1) / p * p),
+        .n_calls =
+            s->n_spoilt == 0 && p <= SHORT_SEQUENCE && ROUND_WINDOW % p == 0
+                ? ROUND_WINDOW
+                : (unsigned)((least + p - 1) / p * p),
         .sequence = (unsigned)p};
+    s->n_missed = 0;
     s->phase = WAIT;
     s->at = s->n_calls + samples + LATE_CALLS;
     return STP_NOTE_WINDOW;
@@ -238,16 +247,19 @@ static enum stp_note_kind schedule_lay_out(struct stp_schedule *s)
 {
     struct stp_schedule_round *r = &s->round;
     const unsigned first = s->next_key;
+    const unsigned most = s->n_spoilt > 0 ? SPOILT_MATES : STP_SCHEDULE_MATES;
     uint8_t calls[N_CALLS];
     const size_t n = schedule_copy(s, calls);
     const uint8_t *last = calls + n - r->sequence;
 
     if (!stp_sequence_holds(last - r->sequence, 2 * r->sequence, r->sequence)) {
-        schedule_find_later(s);
+        s->at = s->n_calls + 2 * r->sequence;
+        if (++s->n_missed == MOST_MISSED)
+            schedule_find_later(s);
         return STP_NOTE_NONE;
     }
-    r->n = 0;
-    for (unsigned i = 0; i < s->n_keys && r->n < STP_SCHEDULE_MATES; i++) {
+    r->n = s->n_missed = 0;
+    for (unsigned i = 0; i < s->n_keys && r->n < most; i++) {
         const unsigned key = (first + i) % s->n_keys;
         const unsigned arm = memchr(last, (int)key, r->sequence) != NULL
                                  ? schedule_next_arm(s, key)
@@ -286,12 +298,16 @@ static void schedule_turn_window(struct stp_schedule *s)
     s->at = s->n_calls + s->round.n_calls;
     if (s->window++ < STP_TRIAL_BLOCKS * STP_BLOCK_WINDOWS)
         return;
-    if (s->n_broken > STP_TRIAL_BLOCKS - WHOLE_BLOCKS) {
+    /* So many tell the keys' gains apart, whichever they are (windows.h). */
+    if (s->n_broken + (s->round.n < 3 ? 3 + s->round.n : 2 + s->round.n) >
+        STP_TRIAL_BLOCKS) {
+        s->n_spoilt += s->n_spoilt < MOST_SPOILT;
         schedule_find_later(s);
         return;
     }
     for (unsigned i = 0; i < s->round.n; i++)
         s->keys[s->round.mates[i].key].n_tried++;
+    s->find_wait = FIND_CALLS;
     s->phase = WAIT;
     s->at = s->n_calls + 1;
 }

@@ -279,6 +279,22 @@ static bool shared_drop(struct shared *s)
     return true;
 }
 
+/* Whether no two trials took the same turns in all blocks that are left. */
+static bool shared_is_apart(const struct shared *s)
+{
+    for (size_t i = 1; i < s->n; i++)
+        for (size_t j = 0; j < i; j++) {
+            double sum = 0;
+
+            for (unsigned b = 0; b < s->n_blocks; b++)
+                sum += shared_sign(s->trials[i], s->blocks[b]) *
+                       shared_sign(s->trials[j], s->blocks[b]);
+            if (fabs(sum) >= s->n_blocks)
+                return false;
+        }
+    return true;
+}
+
 /* Fills the gains of all trials that share the oldest's windows: least squares,
  * one gain after the other until all agree.  False if times are to come.  What
  * is left of a block when all gains are taken out is noise, and larger by the
@@ -313,6 +329,8 @@ static bool windows_solve(struct stp_windows *w, uint64_t too_late)
                 s.rests[b] -= shared_sign(p, s.blocks[b]) * sum / s.n_blocks;
         }
     } while (shared_drop(&s));
+    if (!shared_is_apart(&s))
+        s.n_blocks = 0;
     by = sqrt(((double)s.n_blocks - 1) / ((double)s.n_blocks - (double)s.n));
     for (unsigned b = 0; b < s.n_blocks; b++)
         whole |= 1U << s.blocks[b];

@@ -173,15 +173,6 @@ TEST(Schedule, TheHashCoversAllThatDecides)
         [](auto &rules) { rules.bandit.seed++; },
         [](auto &rules) { rules.bandit.n_passes++; },
         [](auto &rules) { rules.same_bits = true; },
-        [](auto &rules) {
-            rules.bandit.arms[rules.bandit.n_arms++] = {1, 2, 0};
-        },
-        [](auto &rules) {
-            rules.bandit.arms[rules.bandit.n_arms++] = {1, 2, 4};
-        },
-        [](auto &rules) {
-            rules.bandit.arms[rules.bandit.n_arms++] = {1, 1, 4};
-        },
     };
     std::set<uint64_t> hashes = {Rank(Rules()).hash()};
 
@@ -189,6 +180,12 @@ TEST(Schedule, TheHashCoversAllThatDecides)
     for (const auto &change : changes) {
         stp_schedule_rules rules = Rules();
         change(rules);
+        EXPECT_TRUE(hashes.insert(Rank(rules).hash()).second);
+    }
+    for (const stp_bandit_arm &arm :
+         {stp_bandit_arm{1, 2, 0}, {1, 2, 4}, {1, 1, 4}}) {
+        stp_schedule_rules rules = Rules();
+        rules.bandit.arms[rules.bandit.n_arms++] = arm;
         EXPECT_TRUE(hashes.insert(Rank(rules).hash()).second);
     }
     for (stp_evidence e : known) {
@@ -201,6 +198,14 @@ TEST(Schedule, TheHashCoversAllThatDecides)
 }
 
 // ---- rounds ----
+
+constexpr unsigned kWindows = STP_TRIAL_BLOCKS * STP_BLOCK_WINDOWS;
+
+bool Turn(const stp_schedule_round &round, unsigned mate, unsigned window)
+{
+    return stp_trial_is_arm(round.first_call, round.mates[mate].pattern,
+                            window);
+}
 
 TEST(Schedule, EachKeyTriesEachArmInHalfOfTheWindowsOfARound)
 {
@@ -216,9 +221,8 @@ TEST(Schedule, EachKeyTriesEachArmInHalfOfTheWindowsOfARound)
             unsigned n_arm = 0;
 
             n_rounds[{round.mates[i].key, round.mates[i].arm}]++;
-            for (unsigned w = 0; w < STP_TRIAL_BLOCKS * STP_BLOCK_WINDOWS; w++)
-                n_arm += stp_trial_is_arm(round.first_call,
-                                          round.mates[i].pattern, w);
+            for (unsigned w = 0; w < kWindows; w++)
+                n_arm += Turn(round, i, w);
             EXPECT_EQ(16u, n_arm);
         }
     }
@@ -241,18 +245,11 @@ TEST(Schedule, KeysThatShareARoundTurnInOrthogonalPatterns)
     for (const stp_schedule_round &round : rank.rounds_)
         for (unsigned i = 0; i < round.n; i++)
             for (unsigned j = 0; j < i; j++) {
-                int product = 0;
+                unsigned n_alike = 0;
 
-                for (unsigned w = 0; w < STP_TRIAL_BLOCKS * STP_BLOCK_WINDOWS;
-                     w++)
-                    product +=
-                        stp_trial_is_arm(round.first_call,
-                                         round.mates[i].pattern, w) ==
-                                stp_trial_is_arm(round.first_call,
-                                                 round.mates[j].pattern, w)
-                            ? 1
-                            : -1;
-                EXPECT_EQ(0, product);
+                for (unsigned w = 0; w < kWindows; w++)
+                    n_alike += Turn(round, i, w) == Turn(round, j, w);
+                EXPECT_EQ(kWindows / 2, n_alike);
                 EXPECT_NE(round.mates[i].key, round.mates[j].key);
                 n_shared++;
             }
@@ -281,15 +278,13 @@ TEST(Schedule, ACallRunsTheArmOfItsKeyInItsWindow)
         const stp_schedule_round &round = rank.rounds_.back();
         const uint64_t at = i - round.first_call;
         for (unsigned m = 0; m < round.n; m++)
-            if (at / round.n_calls < STP_TRIAL_BLOCKS * STP_BLOCK_WINDOWS &&
+            if (at / round.n_calls < kWindows &&
                 round.mates[m].key == rank.keys_[message] &&
-                stp_trial_is_arm(round.first_call, round.mates[m].pattern,
-                                 unsigned(at / round.n_calls)))
+                Turn(round, m, unsigned(at / round.n_calls)))
                 expected = round.mates[m].arm;
         ASSERT_EQ(expected, turn.arm) << i;
-        EXPECT_EQ(turn.is_timed, at % round.n_calls == 0 &&
-                                     at / round.n_calls <=
-                                         STP_TRIAL_BLOCKS * STP_BLOCK_WINDOWS);
+        EXPECT_EQ(turn.is_timed,
+                  at % round.n_calls == 0 && at / round.n_calls <= kWindows);
     }
     EXPECT_GT(timed.size(), 100u);
 }
@@ -388,6 +383,24 @@ TEST(Schedule, ACallTooManyBreaksABlock)
     EXPECT_LT(first + 4 * 35, first + 50 * 7);
     EXPECT_EQ(1u, rank.CountNews(STP_NOTE_WINDOW));
     EXPECT_THAT(rank.ArmsOf(0), ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
+// As of a job that logs and evaluates.
+TEST(Schedule, TriesAllWhereCallsComeBetweenOften)
+{
+    Rank rank(Rules());
+
+    for (unsigned step = 0; step < 60000; step++) {
+        rank.Play({0, 1, 0, 4}, 1);
+        if (step % 60 == 0)
+            rank.Call(5);
+        if (step % 137 == 0)
+            rank.Play({2}, 6);
+    }
+    for (size_t message : {0, 1})
+        EXPECT_THAT(rank.ArmsOf(message), ElementsAre(1, 2, 3, 4, 5, 6));
+    EXPECT_THAT(rank.ArmsOf(4), ElementsAre(2, 3, 5, 6));
+    EXPECT_EQ(1u, rank.CountNews(STP_NOTE_ENDED));
 }
 
 // A round in most of whose blocks other calls came is made again.

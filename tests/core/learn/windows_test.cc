@@ -143,16 +143,24 @@ class SharedWindows : public testing::Test
         for (unsigned i = 0; i < 4; i++) {
             trials_.push_back(Trial(100, STP_TRIAL_BLOCKS));
             trials_[i].key = i;
-            trials_[i].pattern = (1u << i >> 1) ^ 5;
-            EXPECT_TRUE(stp_windows_begin(windows_.get(), &trials_[i]));
+            trials_[i].pattern = stp_trial_pattern(i) ^ 5;
         }
+        Begin(4);
+        us_ = Times(4);
+    }
+
+    // Windows in which the first trials gain.
+    std::vector<double> Times(unsigned n) const
+    {
+        std::vector<double> us;
         for (unsigned w = 0; w < STP_TRIAL_BLOCKS * STP_BLOCK_WINDOWS; w++) {
             double log_us = std::log(100) + .001 * w; // a drift
-            for (unsigned i = 0; i < 4; i++)
+            for (unsigned i = 0; i < n; i++)
                 if (stp_trial_is_arm(100, trials_[i].pattern, w))
                     log_us -= kGains[i];
-            us_.push_back(std::exp(log_us));
+            us.push_back(std::exp(log_us));
         }
+        return us;
     }
 
     // The gains of each trial's blocks that are complete.
@@ -165,6 +173,26 @@ class SharedWindows : public testing::Test
             if (block.is_complete)
                 gains[block.trial.key].push_back(block.gain);
         return gains;
+    }
+
+    void Begin(unsigned n)
+    {
+        windows_.reset(stp_windows_new());
+        for (unsigned k = 0; k < n; k++)
+            stp_windows_begin(windows_.get(), &trials_[k]);
+    }
+
+    // All in at least as many blocks, or none.
+    void ExpectGains(unsigned n, const std::vector<std::vector<double>> &gains,
+                     size_t least, size_t most)
+    {
+        for (unsigned k = 0; k < n; k++) {
+            ASSERT_EQ(gains[0].size(), gains[k].size());
+            ASSERT_TRUE(least <= gains[k].size() && gains[k].size() <= most);
+            if (!gains[k].empty())
+                EXPECT_NEAR(kGains[k], MeanOf(gains[k]), 5e-3) << n << k;
+        }
+        EXPECT_EQ(0u, stp_windows_pending(windows_.get()));
     }
 
     static double MeanOf(const std::vector<double> &values)
@@ -181,61 +209,47 @@ class SharedWindows : public testing::Test
 TEST_F(SharedWindows, TellTheGainOfEach)
 {
     Give(windows_, trials_[0], us_);
-    const auto gains = Take();
-
-    for (unsigned i = 0; i < 4; i++) {
-        ASSERT_EQ(8u, gains[i].size());
-        EXPECT_NEAR(kGains[i], MeanOf(gains[i]), 2e-3) << i;
-    }
-    EXPECT_EQ(0u, stp_windows_pending(windows_.get()));
+    ExpectGains(4, Take(), 8, 8);
 }
 
 TEST_F(SharedWindows, AreToldTogetherOnceAllTimesAreThere)
 {
-    for (unsigned i = 0; i < us_.size(); i++) {
+    for (unsigned i = 0; i <= us_.size(); i++) {
         EXPECT_THAT(Take()[0], testing::IsEmpty());
         stp_windows_time(windows_.get(), 100 + i * 10, 1000000 + i * 100000);
     }
-    EXPECT_THAT(Take()[0], testing::IsEmpty());
-    stp_windows_time(windows_.get(), 100 + us_.size() * 10,
-                     1000000 + us_.size() * 100000);
     EXPECT_EQ(8u, Take()[0].size());
 }
 
-// A block that stalls hit, or other calls, is left out for all, and the
-// others tell the gains apart nevertheless, whichever they are.
-TEST_F(SharedWindows, LeaveOutBlocksThatAreNotWhole)
+// A block that stalls hit is left out for all, and the others tell the gains
+// apart nevertheless, whichever they are.
+TEST_F(SharedWindows, LeaveOutBlocksThatStallsHit)
 {
-    for (unsigned stalled = 0; stalled < STP_TRIAL_BLOCKS; stalled++)
-        for (unsigned i = 0; i < 2 * STP_TRIAL_BLOCKS; i++) {
-            const unsigned broken = i / 2;
-            std::vector<double> us = us_;
-            us[4 * stalled + stalled % 4] += 70;
-            us[4 * stalled + 3 - stalled % 4] += i % 2 * 70; // both alike
-            windows_.reset(stp_windows_new());
-            for (const stp_trial &trial : trials_)
-                stp_windows_begin(windows_.get(), &trial);
-            if (i % 2 == 0)
-                stp_windows_break(windows_.get(), 100 + broken * 40 + broken);
-            Give(windows_, trials_[0], us);
-            const auto gains = Take();
-
-            for (unsigned k = 0; k < 4; k++) {
-                ASSERT_EQ(stalled == broken || i % 2 == 1 ? 7u : 6u,
-                          gains[k].size());
-                EXPECT_NEAR(kGains[k], MeanOf(gains[k]), 5e-3)
-                    << k << ": " << stalled << " " << i;
-            }
-        }
+    for (unsigned i = 0; i < 2 * STP_TRIAL_BLOCKS; i++) {
+        const unsigned stalled = i / 2;
+        std::vector<double> us = us_;
+        us[4 * stalled + stalled % 4] += 70;
+        us[4 * stalled + 3 - stalled % 4] += i % 2 * 70; // both alike
+        Begin(4);
+        Give(windows_, trials_[0], us);
+        ExpectGains(4, Take(), 7, 7);
+    }
 }
 
-TEST_F(SharedWindows, SayNothingWhereTooFewAreWhole)
+// Whichever blocks are whole: the gains of two to four trials, or nothing.
+TEST_F(SharedWindows, SayNothingWhereTooFewAreWholeToTellThemApart)
 {
-    for (unsigned block : {1, 3, 6})
-        stp_windows_break(windows_.get(), 100 + block * 40);
-    Give(windows_, trials_[0], us_);
-    EXPECT_THAT(Take(), testing::Each(testing::IsEmpty()));
-    EXPECT_EQ(0u, stp_windows_pending(windows_.get()));
+    for (unsigned n = 2; n <= 4; n++)
+        for (unsigned whole = 0; whole < 1 << STP_TRIAL_BLOCKS; whole++) {
+            const auto n_whole = unsigned(__builtin_popcount(whole));
+            SCOPED_TRACE(whole);
+            Begin(n);
+            for (unsigned b = 0; b < STP_TRIAL_BLOCKS; b++)
+                if ((whole >> b & 1) == 0)
+                    stp_windows_break(windows_.get(), 100 + b * 40 + b);
+            Give(windows_, trials_[0], Times(n));
+            ExpectGains(n, Take(), n_whole < 6 ? 0 : n_whole, n_whole);
+        }
 }
 
 // As if each had windows of its own, with as much noise.
@@ -248,9 +262,7 @@ TEST_F(SharedWindows, HaveTheNoiseOfTheirBlocks)
         std::vector<double> us = us_;
         for (size_t w = 0; w < us.size(); w++)
             us[w] *= std::exp(.002 * Noise(run, w));
-        windows_.reset(stp_windows_new());
-        for (const stp_trial &trial : trials_)
-            stp_windows_begin(windows_.get(), &trial);
+        Begin(4);
         Give(windows_, trials_[0], us);
         for (const std::vector<double> &gains : Take())
             for (double gain : gains) {
