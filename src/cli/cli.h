@@ -15,7 +15,7 @@
 #include "plugin/conf.h"
 
 enum stp_exit {
-    STP_EXIT_OK = 0,
+    STP_EXIT_OK = STP_OK, /* so that STP_THEN() takes steps of them, too */
     STP_EXIT_FAILED = 1,
     STP_EXIT_USAGE = 2,    /* argp's, too */
     STP_EXIT_NOTHING = 77, /* nothing to run on */
@@ -212,6 +212,10 @@ bool stp_has_policy(void);
 
 /* Prints the first warning of a plugin in mock NCCL from then on. */
 void stp_print_plugin_warnings(void);
+
+/* Sets a variable of this process, which jobs and plugins inherit; NULL: it is
+ * not set.  Before any other thread runs; ends the process without memory. */
+void stp_set_variable(const char *name, const char *value);
 
 /* Sets the environment of a job with the policy 'policy' (NULL: the one that
  * the environment chooses) on a host with the GPUs of the recorded machine at

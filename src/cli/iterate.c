@@ -505,11 +505,10 @@ int stp_cmd_iterate(int argc, char **argv)
         return STP_EXIT_USAGE;
     }
     exit_status = iterate_check_arms(o);
-    if (exit_status == STP_EXIT_OK)
-        exit_status = stp_check_needs(o->machine.on, o->run.backend, "iterate",
-                                      o->plugin == NULL && o->policy != NULL);
-    if (exit_status == STP_EXIT_OK)
-        exit_status = iterate_prepare_plugin(&c);
+    STP_THEN(exit_status,
+             stp_check_needs(o->machine.on, o->run.backend, "iterate",
+                             o->plugin == NULL && o->policy != NULL));
+    STP_THEN(exit_status, iterate_prepare_plugin(&c));
     if (exit_status != STP_EXIT_OK)
         return exit_status;
     if (o->trace != NULL && stp_traces_load(o->trace, &c.trace, &err) != STP_OK)

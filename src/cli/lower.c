@@ -66,8 +66,7 @@ int stp_set_over(const char *over)
     static const char variable[] = "STEPTUNE_CHAIN";
     struct stp_found_tuner found;
 
-    if (setenv(variable, over, 1) != 0)
-        return stp_complain("cannot set the environment");
+    stp_set_variable(variable, over);
     stp_find_lower(over, STP_NEWEST_TUNER, &found);
     if (found.version > 0 && strcasecmp(over, "auto") != 0 &&
         strcmp(found.by, variable) != 0)

@@ -13,6 +13,7 @@
 #include "plugin/file.h"
 #include "plugin/settings.h"
 #include "report/file.h"
+#include "report/take.h"
 
 /* Prints a plugin's first warning, which ranks repeat: a plugin that steps
  * aside tells only NCCL, and all that is printed then is NCCL's own choice. */
@@ -31,31 +32,35 @@ void stp_print_plugin_warnings(void)
     mock_set_log_level(NCCL_LOG_WARN);
 }
 
+void stp_set_variable(const char *name, const char *value)
+{
+    if (value != NULL ? setenv(name, value, 1) != 0 : unsetenv(name) != 0)
+        stp_end_without_memory();
+}
+
 enum stp_status stp_set_plugin_environment(const char *machine_path,
                                            const char *policy,
                                            struct stp_error *err)
 {
     struct mock_machine *machine;
-    int failed = 0;
 
     if (machine_path != NULL) {
         if (mock_machine_load(machine_path, &machine) != ncclSuccess)
             return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
         stp_print_plugin_warnings();
-        failed |=
-            setenv("STEPTUNE_GPU", mock_machine_get_info(machine)->gpu, 1);
+        stp_set_variable("STEPTUNE_GPU", mock_machine_get_info(machine)->gpu);
         /* One rank often stands for all, and a plugin would miss the others. */
-        failed |= setenv("STEPTUNE_AGREE", "assume", 1);
+        stp_set_variable("STEPTUNE_AGREE", "assume");
         /* A recorded machine is not this one, which may have another tuner. */
-        failed |= setenv("STEPTUNE_CHAIN", "none",
-                         stp_setting("STEPTUNE_CHAIN") == NULL);
+        if (stp_setting("STEPTUNE_CHAIN") == NULL)
+            stp_set_variable("STEPTUNE_CHAIN", "none");
         mock_machine_free(machine);
     }
     if (policy != NULL) {
-        failed |= setenv("NCCL_TUNER_CONFIG_FILE", policy, 1);
-        failed |= unsetenv("NCCL_WORKLOAD_OVERLAP");
+        stp_set_variable("NCCL_TUNER_CONFIG_FILE", policy);
+        stp_set_variable("NCCL_WORKLOAD_OVERLAP", NULL);
     }
-    return failed ? stp_nomem(err) : STP_OK;
+    return STP_OK;
 }
 
 /* Prints why a policy is used, before any result. */

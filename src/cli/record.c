@@ -662,8 +662,7 @@ int stp_cmd_record(int argc, char **argv)
     if (o.log == NULL && stp_check_needs(o.machine.on, o.run.backend,
                                          "record NAME", false) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
-    if (setenv("STEPTUNE_CHAIN", "none", 1) != 0) /* NCCL alone is recorded */
-        return stp_complain("cannot set the environment");
+    stp_set_variable("STEPTUNE_CHAIN", "none"); /* NCCL alone is recorded */
     if (o.output == NULL)
         o.output =
             stat(machines, &st) == 0 && S_ISDIR(st.st_mode) ? machines : ".";

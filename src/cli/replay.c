@@ -155,8 +155,7 @@ static int replay_run(struct replay_options *o, const struct stp_trace *trace)
         o->plugin = plugin;
     }
     exit_status = stp_choose_policy(o->policy, ours, o->machine.json, path);
-    if (exit_status == STP_EXIT_OK)
-        exit_status = stp_load_plugin_policy(path, ours, &policy);
+    STP_THEN(exit_status, stp_load_plugin_policy(path, ours, &policy));
     stp_policy_free(policy);
     if (exit_status != STP_EXIT_OK)
         return exit_status;

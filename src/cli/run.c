@@ -80,17 +80,6 @@ static const struct stp_command_line run_line = {
 
 /* ---- variables of the job ---- */
 
-/* Sets a variable of the job; complains without memory. */
-static int run_set(const char *name, const char *value)
-{
-    const struct stp_job_variable variable = {name, value};
-    struct stp_error err;
-
-    return stp_job_set(&variable, 1, &err) == STP_OK
-               ? STP_EXIT_OK
-               : stp_complain_error(NULL, &err);
-}
-
 /* Finds what a job has for a variable before this command sets it: as it is
  * here, or in nccl.conf; false: nothing. */
 static bool run_find_before(const char *name, struct stp_conf_value *before)
@@ -105,14 +94,16 @@ static bool run_find_before(const char *name, struct stp_conf_value *before)
 /* Sets NCCL_TUNER_PLUGIN or NCCL_PROFILER_PLUGIN, and says so if that replaces
  * another one.  Ours asks the tuner that was there first, unless
  * STEPTUNE_CHAIN has another; it finds that of nccl.conf itself. */
-static int run_set_plugin(const char *name, const char *plugin)
+static void run_set_plugin(const char *name, const char *plugin)
 {
     const char *chain = stp_chain_setting(), *displaced = getenv(name);
     struct stp_conf_value before;
     bool moves, asks;
 
-    if (!run_find_before(name, &before) || strcmp(before.value, plugin) == 0)
-        return run_set(name, plugin);
+    if (!run_find_before(name, &before) || strcmp(before.value, plugin) == 0) {
+        stp_set_variable(name, plugin);
+        return;
+    }
     asks = strcmp(name, "NCCL_TUNER_PLUGIN") == 0 &&
            stp_lower_setting(NULL, before.value) != NULL;
     moves = asks && chain != NULL && chain == displaced;
@@ -126,23 +117,21 @@ static int run_set_plugin(const char *name, const char *plugin)
                      ? ": no tuner is asked first"
                      : ": that is asked first, and decides where no rule "
                        "applies");
-    if (moves && run_set("STEPTUNE_CHAIN", before.value) != STP_EXIT_OK)
-        return STP_EXIT_FAILED;
-    return run_set(name, plugin);
+    if (moves)
+        stp_set_variable("STEPTUNE_CHAIN", before.value);
+    stp_set_variable(name, plugin);
 }
 
 /* Puts a path in front of those that a variable has. */
-static int run_set_before(const char *name, const char *path)
+static void run_set_before(const char *name, const char *path)
 {
     const char *before = stp_job_has(name) ? getenv(name) : "";
     const size_t size = strlen(path) + strlen(before) + 2;
     char *text = stp_take(size, 1);
-    int status;
 
     snprintf(text, size, "%s%s%s", path, before[0] != '\0' ? ":" : "", before);
-    status = run_set(name, text);
+    stp_set_variable(name, text);
     free(text);
-    return status;
 }
 
 /* ---- --online ---- */
@@ -166,7 +155,6 @@ static int online_begin(struct online_run *run, const char *policy,
     struct stp_plugin_settings settings;
     struct stp_error err;
     const char *base;
-    int status = STP_EXIT_OK;
 
     if (!stp_job_has("STEPTUNE_LEARNED")) {
         if (getcwd(learned, sizeof(learned) - sizeof(name)) == NULL)
@@ -176,11 +164,8 @@ static int online_begin(struct online_run *run, const char *policy,
     if (folder[0] != '\0' && !stp_job_has("STEPTUNE_JOURNAL"))
         snprintf(journal, sizeof(journal), "%s/journal.csv", folder);
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (status == STP_EXIT_OK && words[i].value != NULL &&
-            words[i].value[0] != '\0')
-            status = run_set(words[i].name, words[i].value);
-    if (status != STP_EXIT_OK)
-        return status;
+        if (words[i].value != NULL && words[i].value[0] != '\0')
+            stp_set_variable(words[i].name, words[i].value);
     if (stp_online_settings_read(0, &run->settings, &err) != STP_OK ||
         stp_settings_read(&settings, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
@@ -267,20 +252,18 @@ static int run_set_tuner(struct run_options *o, const char *policy,
     const char *name = o->online ? "steptune-online" : "steptune";
     char plugin[STP_CLI_PATH];
     struct stp_error err;
-    int status;
 
     if (stp_find_plugin(name, plugin, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
-    status = run_set_plugin("NCCL_TUNER_PLUGIN", plugin);
-    if (status == STP_EXIT_OK && !o->online)
-        status = run_set("NCCL_TUNER_CONFIG_FILE", policy);
-    if (status == STP_EXIT_OK && o->online)
-        status = run_set_plugin("NCCL_PROFILER_PLUGIN", plugin);
-    if (status == STP_EXIT_OK && o->online)
-        status = online_begin(&o->run, policy, folder);
-    if (status == STP_EXIT_OK && folder[0] != '\0')
-        status = run_set("STEPTUNE_LEDGER", folder);
-    return status;
+    run_set_plugin("NCCL_TUNER_PLUGIN", plugin);
+    if (folder[0] != '\0')
+        stp_set_variable("STEPTUNE_LEDGER", folder);
+    if (!o->online) {
+        stp_set_variable("NCCL_TUNER_CONFIG_FILE", policy);
+        return STP_EXIT_OK;
+    }
+    run_set_plugin("NCCL_PROFILER_PLUGIN", plugin);
+    return online_begin(&o->run, policy, folder);
 }
 
 /* Makes an empty trace, to which the ranks append. */
@@ -289,7 +272,6 @@ static int run_set_trace(const char *path)
     char absolute[STP_CLI_PATH];
     char plugin[STP_CLI_PATH];
     struct stp_error err;
-    int status;
 
     if (stp_file_is_special(path))
         return stp_complain("%s is a device or a pipe, expected a file", path);
@@ -299,8 +281,9 @@ static int run_set_trace(const char *path)
         return stp_complain_error(NULL, &err);
     if (!stp_absolute_path(path, absolute))
         return stp_complain("%s: no such file", path);
-    status = run_set_plugin("NCCL_PROFILER_PLUGIN", plugin);
-    return status == STP_EXIT_OK ? run_set("STEPTUNE_TRACE", absolute) : status;
+    run_set_plugin("NCCL_PROFILER_PLUGIN", plugin);
+    stp_set_variable("STEPTUNE_TRACE", absolute);
+    return STP_EXIT_OK;
 }
 
 /* Puts the staging library in front of NCCL: before all libraries, for programs
@@ -326,22 +309,22 @@ static int run_set_stage(struct run_options *o, const char *folder)
     status = stp_find_staging(rules, o->rules, library);
     snprintf(front, sizeof(front),
              o->nccl != NULL ? "%s:libnccl.so.2:%s" : "%s", library, nccl);
-    if (status == STP_EXIT_OK)
-        status = run_set_before("LD_PRELOAD", front);
-    if (status == STP_EXIT_OK)
-        status = run_set("STEPTUNE_STAGE_FILE", o->rules);
-    if (status == STP_EXIT_OK && folder[0] != '\0')
-        status = run_set("STEPTUNE_STAGE_REPORT", folder);
-    if (status == STP_EXIT_OK) /* else the linker's next one */
-        status = run_set("STEPTUNE_NCCL", o->nccl != NULL ? nccl : NULL);
-    if (status != STP_EXIT_OK || o->nccl == NULL)
+    if (status != STP_EXIT_OK)
         return status;
+    run_set_before("LD_PRELOAD", front);
+    stp_set_variable("STEPTUNE_STAGE_FILE", o->rules);
+    if (folder[0] != '\0')
+        stp_set_variable("STEPTUNE_STAGE_REPORT", folder);
+    /* else the linker's next one */
+    stp_set_variable("STEPTUNE_NCCL", o->nccl != NULL ? nccl : NULL);
+    if (o->nccl == NULL)
+        return STP_EXIT_OK;
     /* LIBDIR/steptune/stage has nothing but a link with NCCL's name */
     strcpy(strrchr(library, '/'), "/steptune/stage");
-    status = run_set_before("LD_LIBRARY_PATH", library);
+    run_set_before("LD_LIBRARY_PATH", library);
     strcat(library, "/libnccl.so.2");
-    return status == STP_EXIT_OK ? run_set("VLLM_NCCL_SO_PATH", library)
-                                 : status;
+    stp_set_variable("VLLM_NCCL_SO_PATH", library);
+    return STP_EXIT_OK;
 }
 
 /* ---- after the job ---- */
@@ -433,7 +416,7 @@ static bool run_count_second(void *user)
 }
 
 /* Makes the file, and lets the learning plugin write its gains beside it. */
-static int run_begin_metrics(const struct run_metrics *m)
+static void run_begin_metrics(const struct run_metrics *m)
 {
     char folder[STP_CLI_PATH];
     struct stp_error err;
@@ -442,9 +425,9 @@ static int run_begin_metrics(const struct run_metrics *m)
         stp_complain_error(NULL, &err); /* the job does without */
     if (stp_job_has("STEPTUNE_METRICS") ||
         !stp_absolute_path(m->o->metrics, folder))
-        return STP_EXIT_OK;
+        return;
     strrchr(folder, '/')[0] = '\0';
-    return run_set("STEPTUNE_METRICS", folder);
+    stp_set_variable("STEPTUNE_METRICS", folder);
 }
 
 int stp_cmd_run(int argc, char **argv)
@@ -471,8 +454,6 @@ int stp_cmd_run(int argc, char **argv)
     if (exit_status == STP_EXIT_OK && o.stage != NULL)
         exit_status = run_set_stage(&o, folder);
     is_counted = o.metrics != NULL && folder[0] != '\0';
-    if (exit_status == STP_EXIT_OK && is_counted)
-        exit_status = run_begin_metrics(&metrics);
     if (exit_status == STP_EXIT_OK) {
         const struct stp_job job = {.argv = o.command.v,
                                     .goes_on =
@@ -482,8 +463,11 @@ int stp_cmd_run(int argc, char **argv)
         struct stp_trace trace;
         struct stp_error err;
         struct stat st;
-        const bool has_run = stp_job_run(&job, &end, &err) == STP_OK;
+        bool has_run;
 
+        if (is_counted)
+            run_begin_metrics(&metrics);
+        has_run = stp_job_run(&job, &end, &err) == STP_OK;
         if (!has_run)
             stp_complain_error(NULL, &err);
         if (has_run && is_counted &&

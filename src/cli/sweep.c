@@ -477,8 +477,7 @@ int stp_cmd_sweep(int argc, char **argv)
     stp_options_read(&sweep_line, argc, argv, &o);
     exit_status =
         stp_check_arms(o.arms, o.channels, o.measure.colls, o.measure.n_colls);
-    if (exit_status == STP_EXIT_OK)
-        exit_status = stp_check_sizes(&o.measure);
+    STP_THEN(exit_status, stp_check_sizes(&o.measure));
     if (exit_status == STP_EXIT_OK)
         exit_status =
             stp_check_needs(o.machine.on, o.run.backend, "sweep", false);

@@ -384,8 +384,7 @@ int stp_cmd_tune(int argc, char **argv)
     o.plan.seed = o.machine.seed;
     o.plan.stalls = o.machine.stalls;
     exit_status = stp_choose_type(&o.plan.measure);
-    if (exit_status == STP_EXIT_OK)
-        exit_status = stp_check_sizes(&o.plan.measure);
+    STP_THEN(exit_status, stp_check_sizes(&o.plan.measure));
     if (exit_status == STP_EXIT_OK && o.machine.on != NULL &&
         strcmp(o.machine.on, "cpu") == 0) {
         stp_complain("--on cpu has no algorithms and protocols to choose from, "
@@ -396,8 +395,7 @@ int stp_cmd_tune(int argc, char **argv)
         stp_complain("-o: the path is too long");
         return STP_EXIT_USAGE;
     }
-    if (exit_status == STP_EXIT_OK)
-        exit_status = stp_check_needs(o.machine.on, NULL, "tune", true);
+    STP_THEN(exit_status, stp_check_needs(o.machine.on, NULL, "tune", true));
     if (exit_status != STP_EXIT_OK)
         return exit_status;
     if (stp_find_plugin("steptune", o.plugin, &err) != STP_OK)

@@ -524,8 +524,7 @@ static int job_follow(struct job_run *run, bool is_there)
     if (exit_status == STP_EXIT_OK && !is_there)
         run->journal[0] = '\0';
     snprintf(run->output, STP_PATH_SIZE, "%.4000s/job.txt", run->folder);
-    if (exit_status == STP_EXIT_OK)
-        exit_status = job_run(run);
+    STP_THEN(exit_status, job_run(run));
     stp_remove_temporary(run->folder);
     return exit_status == STP_EXIT_OK ? run->end.status : exit_status;
 }
@@ -554,16 +553,13 @@ int stp_tune_job(const struct stp_tune_job *job)
     if (stp_lock_take(job->output, false, &lock, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
     exit_status = job_name_files(&run);
-    if (exit_status == STP_EXIT_OK)
-        exit_status = job_begin_journal(&run);
-    if (exit_status == STP_EXIT_OK)
-        exit_status = job_run(&run);
+    STP_THEN(exit_status, job_begin_journal(&run));
+    STP_THEN(exit_status, job_run(&run));
     if (exit_status == STP_EXIT_OK) {
         has_run =
             run.end.signal == 0 && (run.end.status == 0 || run.end.is_limited);
         exit_status = job_sum_up(&run, &result);
-        if (exit_status == STP_EXIT_OK)
-            exit_status = job_finish(&run, &result);
+        STP_THEN(exit_status, job_finish(&run, &result));
         if (exit_status == STP_EXIT_OK && run.end.status != 0 &&
             !run.end.is_limited && run.end.signal == 0)
             exit_status =
