@@ -51,6 +51,23 @@ static const struct stp_option compare_table[] = {
     {0},
 };
 
+/* Compiles an extended regular expression with a group.  NULL, or what is wrong
+ * with it in static storage. */
+static const char *compare_compile(const char *pattern, regex_t *regex_ret)
+{
+    static char why[160];
+    int failed = regcomp(regex_ret, pattern, REG_EXTENDED | REG_NEWLINE);
+
+    if (failed != 0) {
+        regerror(failed, regex_ret, why, sizeof(why));
+        return why;
+    }
+    if (regex_ret->re_nsub >= 1)
+        return NULL;
+    regfree(regex_ret);
+    return "it has no group such as ([0-9.]+)";
+}
+
 static void compare_check(void *options, struct argp_state *state)
 {
     const struct stp_compare_options *o = options;
@@ -68,7 +85,7 @@ static void compare_check(void *options, struct argp_state *state)
 
         if (patterns[i].pattern == NULL)
             continue;
-        wrong = stp_compare_compile(patterns[i].pattern, &regex);
+        wrong = compare_compile(patterns[i].pattern, &regex);
         if (wrong != NULL)
             stp_usage_error(state, "%s '%s' is no expression: %s",
                             patterns[i].option, patterns[i].pattern, wrong);
@@ -209,10 +226,8 @@ static int compare_run_rounds(struct stp_compare_session *s)
         if (s->world->rank == 0)
             stp_progress("runs", i, n);
         status = compare_choose_port(s);
-        if (status == STP_EXIT_OK)
-            status = stp_compare_run(s, i / n_places, i % n_places);
-        if (status == STP_EXIT_OK)
-            status = compare_agree(s, status, &(unsigned){0});
+        STP_THEN(status, stp_compare_run(s, i / n_places, i % n_places));
+        STP_THEN(status, compare_agree(s, status, &(unsigned){0}));
         if (i == 0 && s->o->limit_s == 0 && status == STP_EXIT_OK)
             compare_estimate(s, n, s->run.wall_s,
                              "if all take as long as the first");
@@ -289,8 +304,8 @@ static int compare_run_session(struct stp_compare_session *s)
     status = compare_agree(s, status, &(unsigned){0});
     if (status == STP_EXIT_OK) {
         if (s->o->step_time != NULL)
-            stp_compare_compile(s->o->step_time, &s->step_time);
-        stp_compare_compile(s->o->loss, &s->loss);
+            compare_compile(s->o->step_time, &s->step_time);
+        compare_compile(s->o->loss, &s->loss);
         status = compare_finish(s, compare_run_rounds(s));
         if (s->o->step_time != NULL)
             regfree(&s->step_time);

@@ -60,34 +60,6 @@ struct stp_compare_arms {
 int stp_compare_make_arms(const struct stp_compare_options *o,
                           struct stp_compare_arms *arms);
 
-/* ---- what a run printed ---- */
-
-/* Compiles an extended regular expression with a group.  NULL, or what is wrong
- * with it in static storage. */
-const char *stp_compare_compile(const char *pattern, regex_t *regex_ret);
-
-/* The facts that an output tells. */
-struct stp_compare_found {
-    double *times; /* of the first steps, to be freed */
-    size_t n;      /* at most 2^20 */
-    bool is_wrong; /* nccl-tests, in it, says so of results */
-    bool has_loss;
-    double loss;                 /* the last; NAN: no finite number */
-    char nccl[STP_COMPARE_NCCL]; /* the version that NCCL says it has, or "" */
-};
-
-/* Reads a file line by line, in time linear in its size and in bounded memory.
- * A number is the first group of an expression, wherever it matches in a line;
- * 'step_time' may be NULL.  STP_ERR_IO. */
-enum stp_status stp_compare_read_output(const char *path,
-                                        const regex_t *step_time,
-                                        const regex_t *loss,
-                                        struct stp_compare_found *found_ret,
-                                        struct stp_error *err);
-
-/* Prints the last lines of a run's output to standard error. */
-void stp_compare_print_output(const char *path);
-
 /* ---- runs ---- */
 
 /* With its arms in memory that children share, which read outcomes of runs. */

@@ -292,8 +292,7 @@ static int arms_add(struct stp_compare_arms *arms, const struct list *all,
         const bool is_unset =
             list->kind == LIST_ENV && strcmp(value, lists[LIST_ENV].none) == 0;
 
-        if (status == STP_EXIT_OK)
-            status = arm_set_value(arms, arm, list, value);
+        STP_THEN(status, arm_set_value(arms, arm, list, value));
         len = strlen(label);
         if (varied == NULL || list == varied)
             snprintf(

@@ -1,4 +1,5 @@
 /* compare_run.c - a run of a compared job, and what is learned from it */
+#define _GNU_SOURCE /* memrchr() */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include "analyse/jobs/steps.h"
 #include "analyse/traces/traces.h"
 #include "cli/compare/compare.h"
+#include "core/text.h"
 #include "report/learning/ledgers.h"
 
 /* Collectives of a process that are recorded: more make no step more certain,
@@ -26,6 +28,148 @@ struct attempt {
     char ledger[STP_CLI_PATH + 16];
     struct stp_job_end end;
 };
+
+/* ---- what it printed ---- */
+
+enum {
+    PIECE = 4096, /* bytes of a line that are looked at together */
+    MAX_TIMES = 1 << 20,
+    LAST_LINES = 12,
+    LAST_BYTES = 1 << 14, /* that these lines are looked for in */
+};
+
+/* The facts that an output tells. */
+struct found {
+    double *times; /* of the first steps, to be freed */
+    size_t n;      /* at most MAX_TIMES */
+    bool is_wrong; /* nccl-tests, in it, says so of results */
+    bool has_loss;
+    double loss;                 /* the last; NAN: no finite number */
+    char nccl[STP_COMPARE_NCCL]; /* the version that NCCL says it has, or "" */
+};
+
+/* The part of a line that expressions see. */
+struct piece {
+    FILE *fp;
+    size_t n;     /* bytes of 'text' */
+    size_t end;   /* of the piece in it; what is behind belongs to the next */
+    bool goes_on; /* the line does not end with this piece */
+    char text[PIECE + 1];
+};
+
+/* Reads on up to the end of a line, which a carriage return is, too, or cuts a
+ * longer one at a blank. */
+static bool piece_next(struct piece *p)
+{
+    int c = 0;
+
+    p->n -= p->end;
+    memmove(p->text, p->text + p->end, p->n);
+    while (p->n < PIECE && (c = getc_unlocked(p->fp)) != EOF && c != '\n' &&
+           c != '\r' && c != '\0')
+        p->text[p->n++] = (char)c;
+    p->end = p->n;
+    p->goes_on = p->n == PIECE;
+    if (p->goes_on) {
+        const char *blank = memrchr(p->text, ' ', PIECE);
+
+        blank = blank != NULL ? blank : memrchr(p->text, ',', PIECE);
+        p->end = blank != NULL ? (size_t)(blank - p->text) + 1 : PIECE;
+    }
+    return c != EOF || p->n > 0;
+}
+
+/* Takes the numbers of the first group, wherever a piece matches: finite ones
+ * as times, or the last one, NAN for what is no finite number, as the loss. */
+static void piece_match(const char *text, const regex_t *regex, int flags,
+                        bool are_times, struct found *found)
+{
+    regmatch_t match[2];
+
+    while (regexec(regex, text, 2, match, flags) == 0) {
+        double number = NAN;
+
+        if (match[1].rm_so >= 0)
+            stp_parse_double(text + match[1].rm_so,
+                             (size_t)(match[1].rm_eo - match[1].rm_so),
+                             &number);
+        if (!are_times) {
+            found->has_loss = true;
+            found->loss = number;
+        } else if (!isnan(number) && found->n < MAX_TIMES) {
+            found->times[found->n++] = number;
+        }
+        /* an empty match goes on behind the next character */
+        text += match[0].rm_eo;
+        if (match[0].rm_eo == match[0].rm_so && *text++ == '\0')
+            break;
+        flags |= REG_NOTBOL;
+    }
+}
+
+/* Reads a file line by line, in time linear in its size and in bounded memory.
+ * A number is the first group of an expression, wherever it matches in a line;
+ * 'step_time' may be NULL. */
+static enum stp_status output_read(const char *path, const regex_t *step_time,
+                                   const regex_t *loss, struct found *found,
+                                   struct stp_error *err)
+{
+    static const char said[] = "NCCL version ", failed[] = "FAILED";
+    struct piece p = {.fp = fopen(path, "re")};
+    int flags = 0;
+
+    *found =
+        (struct found){.times = calloc(MAX_TIMES, sizeof(double)), .loss = NAN};
+    if (found->times == NULL || p.fp == NULL) {
+        if (p.fp != NULL)
+            fclose(p.fp);
+        return stp_fail(err, STP_ERR_IO, "cannot read '%.140s'", path);
+    }
+    while (piece_next(&p)) {
+        const char kept = p.text[p.end];
+        const char *at;
+
+        p.text[p.end] = '\0';
+        at = found->nccl[0] == '\0' ? strstr(p.text, said) : NULL;
+        if (at != NULL)
+            snprintf(found->nccl, STP_COMPARE_NCCL, "%.*s",
+                     (int)strcspn(at + strlen(said), " "), at + strlen(said));
+        found->is_wrong |= strstr(p.text, "Out of bounds values ") != NULL &&
+                           p.end >= strlen(failed) &&
+                           strcmp(p.text + p.end - strlen(failed), failed) == 0;
+        flags |= p.goes_on ? REG_NOTEOL : 0;
+        if (step_time != NULL)
+            piece_match(p.text, step_time, flags, true, found);
+        piece_match(p.text, loss, flags, false, found);
+        flags = p.goes_on ? REG_NOTBOL : 0;
+        p.text[p.end] = kept;
+    }
+    fclose(p.fp);
+    return STP_OK;
+}
+
+/* Prints the last lines of a run's output to standard error. */
+static void output_print(const char *path)
+{
+    FILE *out = stp_guard_output(STDERR_FILENO), *in = fopen(path, "re");
+    char text[LAST_BYTES];
+    const char *at, *end, *line;
+    size_t len;
+    int n = 0;
+
+    if (in != NULL && fseek(in, -LAST_BYTES, SEEK_END) != 0)
+        rewind(in); /* it is shorter */
+    end = text + (in != NULL ? fread(text, 1, LAST_BYTES, in) : 0);
+    at = end > text && end[-1] == '\n' ? end - 1 : end;
+    while (at > text && (at[-1] != '\n' || ++n < LAST_LINES))
+        at--;
+    while (out != NULL && (line = stp_next_line(&at, end, &len)) != NULL)
+        fprintf(out, "  | %.*s\n", (int)len, line);
+    if (out != NULL)
+        fclose(out);
+    if (in != NULL)
+        fclose(in);
+}
 
 /* ---- the job ---- */
 
@@ -112,7 +256,7 @@ static int attempt_complain(const struct attempt *a, const char *why)
         "run %u (%s)%s %s; the last lines of its output%s%s:", a->number,
         a->arm->label, rank, why, a->s->o->output != NULL ? ", " : "",
         a->s->o->output != NULL ? a->output : " (-o FOLDER keeps all)");
-    stp_compare_print_output(a->output);
+    output_print(a->output);
     return STP_EXIT_FAILED;
 }
 
@@ -203,7 +347,7 @@ static int attempt_read(void *user)
     struct attempt *a = user;
     struct stp_compare_session *s = a->s;
     const regex_t *step_time = s->o->step_time != NULL ? &s->step_time : NULL;
-    struct stp_compare_found found;
+    struct found found;
     const int signal = a->end.status - STP_JOB_SIGNAL;
     struct stp_job_step step = {0};
     char why[64];
@@ -220,8 +364,7 @@ static int attempt_read(void *user)
         status = attempt_complain(a, why);
     }
     if (status == STP_EXIT_OK &&
-        stp_compare_read_output(a->output, step_time, &s->loss, &found, &err) !=
-            STP_OK)
+        output_read(a->output, step_time, &s->loss, &found, &err) != STP_OK)
         status = stp_complain_error(NULL, &err);
     else if (status == STP_EXIT_OK && found.is_wrong)
         status = attempt_complain(a, "computed wrong results");
