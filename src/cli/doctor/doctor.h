@@ -33,6 +33,15 @@ struct stp_doctor {
     struct stp_diagnosis diagnosis;
 };
 
+/* Add a symptom to the diagnosis of 'd': stp_diagnose().  What is fine has
+ * neither a reason nor a remedy. */
+#define STP_FINE(d, ...)                                                       \
+    stp_diagnose(&(d)->diagnosis, STP_SYMPTOM_OK, NULL, NULL, __VA_ARGS__)
+#define STP_REMARK(d, ...)                                                     \
+    stp_diagnose(&(d)->diagnosis, STP_SYMPTOM_NOTE, __VA_ARGS__)
+#define STP_PROBLEM(d, ...)                                                    \
+    stp_diagnose(&(d)->diagnosis, STP_SYMPTOM_PROBLEM, __VA_ARGS__)
+
 /* ---- doctor_ask.c: what the checks ask ---- */
 
 /* The value of an environment variable; "" if it is not set. */

@@ -17,39 +17,34 @@ void stp_doctor_online(struct stp_doctor *d)
     if (!stp_doctor_learns(tuner)) {
         if (!stp_doctor_learns(profiler))
             return;
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "nothing is learned",
-                     NULL, "%s names the plugin that learns, but %s does not",
-                     profiler, tuner);
+        STP_PROBLEM(d, "nothing is learned", NULL,
+                    "%s names the plugin that learns, but %s does not",
+                    profiler, tuner);
         stp_diagnose_todo(&d->diagnosis, "set %s=%s, or unset %s", tuner, value,
                           profiler);
         return;
     }
     if (stp_doctor_learns(profiler))
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
-                     "the plugin that learns is NCCL's profiler, too");
+        STP_FINE(d, "the plugin that learns is NCCL's profiler, too");
     else if (value[0] == '\0')
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, blind, NULL,
-                     "%s names the plugin that learns, and %s nothing", tuner,
-                     profiler);
+        STP_REMARK(d, blind, NULL,
+                   "%s names the plugin that learns, and %s nothing", tuner,
+                   profiler);
     else
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, blind, NULL,
-                     "%s=%s (%s) is another one than %s", profiler, value,
-                     stp_doctor_where(d, profiler), tuner);
+        STP_REMARK(d, blind, NULL, "%s=%s (%s) is another one than %s",
+                   profiler, value, stp_doctor_where(d, profiler), tuner);
     if (!stp_doctor_learns(profiler))
         stp_diagnose_todo(&d->diagnosis, "set %s=%s", profiler,
                           stp_doctor_setting(tuner));
     if (stp_online_settings_read(0, &s, &err) != STP_OK)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     "the plugin steps aside, and no rule applies",
-                     "correct it, or unset it", "%s", err.text);
+        STP_PROBLEM(d, "the plugin steps aside, and no rule applies",
+                    "correct it, or unset it", "%s", err.text);
     else if (s.is_frozen)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, "nothing is learned",
-                     "unset it if jobs are to learn",
-                     "STEPTUNE_FREEZE is set (%s)",
-                     stp_doctor_where(d, "STEPTUNE_FREEZE"));
+        STP_REMARK(d, "nothing is learned", "unset it if jobs are to learn",
+                   "STEPTUNE_FREEZE is set (%s)",
+                   stp_doctor_where(d, "STEPTUNE_FREEZE"));
     else
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
-                     "it learns by strategy %s, objective %s, and writes %s",
-                     stp_strategy_name(s.rules.bandit.strategy),
-                     stp_learn_objective_name(s.rules.objective), s.learned);
+        STP_FINE(d, "it learns by strategy %s, objective %s, and writes %s",
+                 stp_strategy_name(s.rules.bandit.strategy),
+                 stp_learn_objective_name(s.rules.objective), s.learned);
 }

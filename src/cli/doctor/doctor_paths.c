@@ -169,9 +169,8 @@ static void paths_load(struct stp_doctor *d, struct path_measurements *m)
         return;
     }
     stp_error_string(&err, path, text, sizeof(text));
-    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                 "what is switched off has no price without them",
-                 "name others by --measurements", "measurements %s", text);
+    STP_PROBLEM(d, "what is switched off has no price without them",
+                "name others by --measurements", "measurements %s", text);
 }
 
 void stp_doctor_paths(struct stp_doctor *d)
@@ -187,14 +186,12 @@ void stp_doctor_paths(struct stp_doctor *d)
         if (!stp_variable_is_off(&v, value))
             continue;
         any = true;
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, NULL, NULL,
-                     "%s=%s (%s) switches off %s", v.name, value,
-                     stp_doctor_where(d, v.name), v.path);
+        STP_REMARK(d, NULL, NULL, "%s=%s (%s) switches off %s", v.name, value,
+                   stp_doctor_where(d, v.name), v.path);
         paths_price(d, &v, &m);
     }
     if (!any)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
-                     "no variable switches off a fast path of NCCL");
+        STP_FINE(d, "no variable switches off a fast path of NCCL");
     stp_comparisons_free(&m.all);
     stp_dataset_free(&m.data);
 }

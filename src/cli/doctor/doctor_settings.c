@@ -33,21 +33,18 @@ static void settings_take_conf(void *user, const struct stp_conf_line *line)
 
     if (line->name[0] != '\0' && line->name[0] != '\r' &&
         (value == NULL || line->name[strspn(line->name, NAME)] != '\0'))
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     "NCCL passes over it, or sets a variable that nobody "
-                     "reads",
-                     "write NAME=VALUE, without blanks or quotation marks",
-                     "%s:%u begins with no name and '='", line->path,
-                     line->number);
+        STP_PROBLEM(
+            d, "NCCL passes over it, or sets a variable that nobody reads",
+            "write NAME=VALUE, without blanks or quotation marks",
+            "%s:%u begins with no name and '='", line->path, line->number);
     if (value == NULL || d->n_settings == STP_MAX_NAMED_SETTINGS)
         return;
     if (strchr(value, '\r') != NULL) {
         value[strcspn(value, "\r")] = '\0';
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     "NCCL up to 2.29 takes it for a part of the value",
-                     "write the file with Unix line ends",
-                     "%s:%u ends with a carriage return", line->path,
-                     line->number);
+        STP_PROBLEM(d, "NCCL up to 2.29 takes it for a part of the value",
+                    "write the file with Unix line ends",
+                    "%s:%u ends with a carriage return", line->path,
+                    line->number);
     }
     if (line->name[0] == '\0' || getenv(line->name) != NULL ||
         setenv(line->name, value, 0) != 0)
@@ -68,15 +65,13 @@ void stp_doctor_read_conf(struct stp_doctor *d)
             continue;
         if (stp_doctor_read(path, STP_CONF_MAX, &text, &len, NULL) == STP_OK) {
             stp_conf_read(path, text, settings_take_conf, d);
-            stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
-                         "%s is read by NCCL", path);
+            STP_FINE(d, "%s is read by NCCL", path);
             free(text);
         } else if (i == 0 && named[0] != '\0')
-            stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                         "NCCL ignores it without a word, and ~/.nccl.conf, "
-                         "too",
-                         "correct it, or unset it",
-                         "NCCL_CONF_FILE=%s cannot be read", named);
+            STP_PROBLEM(d,
+                        "NCCL ignores it without a word, and ~/.nccl.conf, too",
+                        "correct it, or unset it",
+                        "NCCL_CONF_FILE=%s cannot be read", named);
     }
 }
 
@@ -170,13 +165,13 @@ static void settings_judge_devices(struct stp_doctor *d,
     }
     globfree(&found);
     if (!any)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     is_net ? "NCCL finds no interface, and the job ends"
-                            : "NCCL goes on without InfiniBand and RoCE, and "
-                              "hosts talk over sockets",
-                     "correct it, or unset it",
-                     "%s=%s (%s) leaves none of what is here: %s", v->name,
-                     value, stp_doctor_where(d, v->name), list);
+        STP_PROBLEM(d,
+                    is_net ? "NCCL finds no interface, and the job ends"
+                           : "NCCL goes on without InfiniBand and RoCE, and "
+                             "hosts talk over sockets",
+                    "correct it, or unset it",
+                    "%s=%s (%s) leaves none of what is here: %s", v->name,
+                    value, stp_doctor_where(d, v->name), list);
 }
 
 /* Tells which values NCCL reads otherwise than they were meant, and variables
@@ -198,19 +193,18 @@ static void settings_judge_values(struct stp_doctor *d)
                        (v.last == 0 || minor <= v.last);
         }
         if (stp_variable_is_misread(&v, value, text))
-            stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, text,
-                         "correct it, or unset it", "%s=%s is set in %s",
-                         v.name, value, stp_doctor_where(d, v.name));
+            STP_PROBLEM(d, text, "correct it, or unset it",
+                        "%s=%s is set in %s", v.name, value,
+                        stp_doctor_where(d, v.name));
         if (stp_variable_is(&v, "names"))
             settings_judge_devices(d, &v, value);
         if (!is_read)
-            stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, NULL, "unset it",
-                         "%s=%s (%s) is not read by the NCCL here; NCCL 2.%d "
-                         "%s it",
-                         v.name, value, stp_doctor_where(d, v.name),
-                         v.last != 0 ? v.last : v.first,
-                         v.last != 0 ? "was the last to read"
-                                     : "is the first to read");
+            STP_REMARK(
+                d, NULL, "unset it",
+                "%s=%s (%s) is not read by the NCCL here; NCCL 2.%d %s it",
+                v.name, value, stp_doctor_where(d, v.name),
+                v.last != 0 ? v.last : v.first,
+                v.last != 0 ? "was the last to read" : "is the first to read");
     }
 }
 
@@ -234,9 +228,9 @@ static void settings_judge_names(struct stp_doctor *d)
         snprintf(v.name, sizeof(v.name), "; did you mean '%.*s'?",
                  (int)(n - prefix), *name + prefix);
         if (hint[0] != '\0' && strcmp(hint, v.name) != 0)
-            stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, NULL, NULL,
-                         "%.*s is no variable of NCCL; did you mean 'NCCL_%s",
-                         (int)n, *name, strchr(hint, '\'') + 1);
+            STP_REMARK(d, NULL, NULL,
+                       "%.*s is no variable of NCCL; did you mean 'NCCL_%s",
+                       (int)n, *name, strchr(hint, '\'') + 1);
     }
 }
 
@@ -270,8 +264,7 @@ void stp_doctor_variables(struct stp_doctor *d)
     if (!d->is_logged)
         settings_judge_names(d);
     if (!any)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
-                     "no variable overrides the plugin");
+        STP_FINE(d, "no variable overrides the plugin");
 }
 
 /* ---- the policies of a job ---- */
@@ -293,21 +286,20 @@ static void policy_judge_hosts(struct stp_doctor *d, const char *path, size_t n,
 
     if (settings->agree == STP_AGREE_STORE) {
         stp_store_describe(&settings->store.address, place);
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
-                     "hosts compare their policies in %s", place);
+        STP_FINE(d, "hosts compare their policies in %s", place);
         return;
     }
-    stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
-                 settings->agree_is_required
-                     ? "STEPTUNE_AGREE=required: the plugin steps aside on "
-                       "several hosts"
-                     : "the job hangs if one host has another policy, and "
-                       "rules that name a GPU do not apply",
-                 "start the job with torchrun, or set "
-                 "STEPTUNE_AGREE=tcpstore://HOST:PORT or file:///FOLDER",
-                 "%zu %s of policy %s %s for several hosts, and no store is "
-                 "known in which hosts compare their policies",
-                 n, n == 1 ? "rule" : "rules", path, n == 1 ? "is" : "are");
+    STP_REMARK(
+        d,
+        settings->agree_is_required
+            ? "STEPTUNE_AGREE=required: the plugin steps aside on several hosts"
+            : "the job hangs if one host has another policy, and rules that "
+              "name a GPU do not apply",
+        "start the job with torchrun, or set "
+        "STEPTUNE_AGREE=tcpstore://HOST:PORT or file:///FOLDER",
+        "%zu %s of policy %s %s for several hosts, and no store is known in "
+        "which hosts compare their policies",
+        n, n == 1 ? "rule" : "rules", path, n == 1 ? "is" : "are");
 }
 
 static void policy_judge(struct stp_doctor *d, const char *kind,
@@ -339,17 +331,14 @@ static void policy_judge(struct stp_doctor *d, const char *kind,
     }
 
     if (wants.n_foreign == 0)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
-                     "%s %s is valid: %zu %s, all for the GPU here (%s)", kind,
-                     path, n, n == 1 ? "rule" : "rules",
-                     gpu[0] != '\0' ? gpu : "not known");
+        STP_FINE(d, "%s %s is valid: %zu %s, all for the GPU here (%s)", kind,
+                 path, n, n == 1 ? "rule" : "rules",
+                 gpu[0] != '\0' ? gpu : "not known");
     else if (d->has_no_gpu && gpu[0] == '\0')
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
-                     "whether they apply depends on the GPUs of the job",
-                     "ask where it runs, or set STEPTUNE_GPU to their model",
-                     "%zu of the %zu rules of %s %s name a GPU, and none is "
-                     "here",
-                     wants.n_foreign, n, kind, path);
+        STP_REMARK(d, "whether they apply depends on the GPUs of the job",
+                   "ask where it runs, or set STEPTUNE_GPU to their model",
+                   "%zu of the %zu rules of %s %s name a GPU, and none is here",
+                   wants.n_foreign, n, kind, path);
     else
         stp_diagnose(
             &d->diagnosis,
@@ -363,37 +352,35 @@ static void policy_judge(struct stp_doctor *d, const char *kind,
     for (size_t i = 0; i < d->n_versions; i++)
         any_limits |= d->versions[i] >= FIRST_LIMIT;
     if (wants.n_channels > 0 && any_limits)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
-                     "NCCL 2.31 and later take them as a limit: a rule can "
-                     "lower NCCL's own number, and not raise it",
-                     "see what the rules do by `steptune explain --on` a "
-                     "machine recorded with that NCCL",
-                     "%zu %s of policy %s set%s channels", wants.n_channels,
-                     wants.n_channels == 1 ? "rule" : "rules", path,
-                     wants.n_channels == 1 ? "s" : "");
+        STP_REMARK(d,
+                   "NCCL 2.31 and later take them as a limit: a rule can lower "
+                   "NCCL's own number, and not raise it",
+                   "see what the rules do by `steptune explain --on` a machine "
+                   "recorded with that NCCL",
+                   "%zu %s of policy %s set%s channels", wants.n_channels,
+                   wants.n_channels == 1 ? "rule" : "rules", path,
+                   wants.n_channels == 1 ? "s" : "");
     if (wants.n_hosts > 0)
         policy_judge_hosts(d, path, wants.n_hosts, settings);
     stp_find_lower(stp_chain_setting(), STP_NEWEST_TUNER, &lower);
     if (stp_baseline_differs(policy, lower.name, why))
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, why,
-                     "make a policy with `steptune tune` in this environment",
-                     "%s %s was derived against another tuner than that of a "
-                     "job here",
-                     kind, path);
+        STP_REMARK(
+            d, why, "make a policy with `steptune tune` in this environment",
+            "%s %s was derived against another tuner than that of a job here",
+            kind, path);
     if (wants.n_memory > 0)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, "these rules do nothing",
-                     "unset it",
-                     "%zu of the %zu rules of %s %s want memory that %s=%s "
-                     "switches off",
-                     wants.n_memory, n, kind, path, off.name,
-                     stp_doctor_setting(off.name));
+        STP_REMARK(
+            d, "these rules do nothing", "unset it",
+            "%zu of the %zu rules of %s %s want memory that %s=%s switches off",
+            wants.n_memory, n, kind, path, off.name,
+            stp_doctor_setting(off.name));
     if (wants.n_waiting > 0 &&
         strcmp(stp_doctor_setting("NCCL_WORKLOAD_OVERLAP"), "0") != 0)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, NULL,
-                     "set NCCL_WORKLOAD_OVERLAP=0 if yours is such a job",
-                     "%zu of the %zu rules of %s %s hold only for jobs in "
-                     "which nothing runs beside collectives",
-                     wants.n_waiting, n, kind, path);
+        STP_REMARK(d, NULL,
+                   "set NCCL_WORKLOAD_OVERLAP=0 if yours is such a job",
+                   "%zu of the %zu rules of %s %s hold only for jobs in which "
+                   "nothing runs beside collectives",
+                   wants.n_waiting, n, kind, path);
 }
 
 static bool policy_is_named(const char *variable)
@@ -426,8 +413,8 @@ static bool policy_load(struct stp_doctor *d, enum stp_policy_kind kind,
         return true;
     }
     stp_error_string(&err, path, text, sizeof(text));
-    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, words[kind][1],
-                 "correct the file or its name", "%s %s", words[kind][0], text);
+    STP_PROBLEM(d, words[kind][1], "correct the file or its name", "%s %s",
+                words[kind][0], text);
     return true;
 }
 
@@ -443,8 +430,7 @@ void stp_doctor_policy(struct stp_doctor *d)
     struct stp_error err;
 
     if (stp_settings_read(&settings, &err) != STP_OK) {
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, STEPS_ASIDE,
-                     "correct it, or unset it", "%s", err.text);
+        STP_PROBLEM(d, STEPS_ASIDE, "correct it, or unset it", "%s", err.text);
         return;
     }
     snprintf(gpus, sizeof(gpus), "%s" STP_DRIVER_GPUS, d->root);
@@ -456,9 +442,8 @@ void stp_doctor_policy(struct stp_doctor *d)
                         &settings))
             d->stages |= kind == STP_POLICY_OF_STAGE;
     if (policy_is_named("NCCL_WORKLOAD_OVERLAP"))
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, NULL, NULL,
-                     "NCCL_WORKLOAD_OVERLAP=%s: the policy is %s",
-                     getenv("NCCL_WORKLOAD_OVERLAP"), settings.policy_path);
+        STP_REMARK(d, NULL, NULL, "NCCL_WORKLOAD_OVERLAP=%s: the policy is %s",
+                   getenv("NCCL_WORKLOAD_OVERLAP"), settings.policy_path);
     if (learns && policy_is_named("STEPTUNE_WARM_START"))
         policy_load(d, STP_POLICY_OF_ARMS, getenv("STEPTUNE_WARM_START"), true,
                     &settings);
@@ -468,17 +453,16 @@ void stp_doctor_policy(struct stp_doctor *d)
                          &settings))
         return;
     else if (learns)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
-                     "no policy: learning begins with the choice without "
-                     "Steptune");
+        STP_FINE(d,
+                 "no policy: learning begins with the choice without Steptune");
     else
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, STEPS_ASIDE,
-                     access("steptune.conf", F_OK) == 0
-                         ? "start the job by `steptune run`, which takes the "
-                           "steptune.conf here, or set NCCL_TUNER_CONFIG_FILE "
-                           "to its path"
-                         : "make one with `steptune tune`",
-                     "no policy: NCCL_TUNER_CONFIG_FILE is not set, and there "
-                     "is no %s here",
-                     settings.policy_path);
+        STP_REMARK(d, STEPS_ASIDE,
+                   access("steptune.conf", F_OK) == 0
+                       ? "start the job by `steptune run`, which takes the "
+                         "steptune.conf here, or set NCCL_TUNER_CONFIG_FILE to "
+                         "its path"
+                       : "make one with `steptune tune`",
+                   "no policy: NCCL_TUNER_CONFIG_FILE is not set, and there is "
+                   "no %s here",
+                   settings.policy_path);
 }
