@@ -62,8 +62,7 @@ static void doctor_installed(struct stp_doctor *d)
         if (access(beside, F_OK) == 0)
             from = kinds[i].from;
     }
-    stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
-                 "steptune " STP_VERSION " from %s: %s", from, path);
+    STP_FINE(d, "steptune " STP_VERSION " from %s: %s", from, path);
 }
 
 static void doctor_glibc(struct stp_doctor *d)
@@ -73,14 +72,12 @@ static void doctor_glibc(struct stp_doctor *d)
 
     if (sscanf(version, "%d.%d", &major, &minor) == 2 &&
         (major > 2 || (major == 2 && minor >= 28)))
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL, "glibc %s",
-                     version);
+        STP_FINE(d, "glibc %s", version);
     else
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     "the plugin needs glibc 2.28 or later, and does not load",
-                     "run in a container with a newer system, or build "
-                     "Steptune here",
-                     "glibc %s", version);
+        STP_PROBLEM(
+            d, "the plugin needs glibc 2.28 or later, and does not load",
+            "run in a container with a newer system, or build Steptune here",
+            "glibc %s", version);
 }
 
 static void doctor_shm(struct stp_doctor *d)
@@ -93,24 +90,23 @@ static void doctor_shm(struct stp_doctor *d)
 
     snprintf(path, sizeof(path), "%s/dev/shm", d->root);
     if (statvfs(path, &fs) != 0 || access(path, R_OK | W_OK | X_OK) != 0) {
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     "NCCL fails between processes, and the ranks of a host "
-                     "cannot compare their policies",
-                     "mount it (mount -t tmpfs -o mode=1777 tmpfs /dev/shm)",
-                     "%s cannot be written", path);
+        STP_PROBLEM(d,
+                    "NCCL fails between processes, and the ranks of a host "
+                    "cannot compare their policies",
+                    "mount it (mount -t tmpfs -o mode=1777 tmpfs /dev/shm)",
+                    "%s cannot be written", path);
         return;
     }
     n_bytes = (double)fs.f_bavail * (double)fs.f_frsize;
     if (n_bytes >= little)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
-                     "%s has %.0f MiB free", path, n_bytes / (1 << 20));
+        STP_FINE(d, "%s has %.0f MiB free", path, n_bytes / (1 << 20));
     else
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     "NCCL moves data between processes through it, and fails "
-                     "without room",
-                     "remove what is left there, or give a container more "
-                     "(docker run --shm-size=1g)",
-                     "%s has %.0f MiB free", path, n_bytes / (1 << 20));
+        STP_PROBLEM(d,
+                    "NCCL moves data between processes through it, and fails "
+                    "without room",
+                    "remove what is left there, or give a container more "
+                    "(docker run --shm-size=1g)",
+                    "%s has %.0f MiB free", path, n_bytes / (1 << 20));
 }
 
 /* In the order of the output; later ones use what earlier ones found. */
@@ -141,8 +137,8 @@ int stp_cmd_doctor(int argc, char **argv)
     user = d.root[0] == '\0' ? getpwuid(getuid()) : NULL;
     d.home = user != NULL ? user->pw_dir : getenv("HOME");
     d.program = o.program.n > 0 ? o.program.v[0] : NULL;
-    if (o.policy != NULL && setenv("NCCL_TUNER_CONFIG_FILE", o.policy, 1) != 0)
-        return stp_complain("cannot set the environment");
+    if (o.policy != NULL)
+        stp_set_variable("NCCL_TUNER_CONFIG_FILE", o.policy);
     if (o.headers != NULL) {
         stp_doctor_read_conf(&d);
         stp_doctor_libraries(&d);

@@ -131,33 +131,31 @@ static void files_judge_xml(struct stp_doctor *d, const struct stp_variable *v,
     size_t len;
 
     if (stp_doctor_read(path, MAX_XML, &text, &len, &err) != STP_OK) {
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     is_graph ? "each communicator fails"
-                              : "NCCL goes on without it, by what it finds",
-                     "correct the path, or unset it", "%s=%s (%s) %s", v->name,
-                     path, stp_doctor_where(d, v->name), err.text);
+        STP_PROBLEM(d,
+                    is_graph ? "each communicator fails"
+                             : "NCCL goes on without it, by what it finds",
+                    "correct the path, or unset it", "%s=%s (%s) %s", v->name,
+                    path, stp_doctor_where(d, v->name), err.text);
         return;
     }
     x.at = text;
     if (xml_read(&x)) {
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
-                     is_graph ? "NCCL takes its channels from there"
-                              : "NCCL takes what connects the GPUs from there",
-                     NULL, "%s=%s is set in %s", v->name, path,
-                     stp_doctor_where(d, v->name));
+        STP_REMARK(d,
+                   is_graph ? "NCCL takes its channels from there"
+                            : "NCCL takes what connects the GPUs from there",
+                   NULL, "%s=%s is set in %s", v->name, path,
+                   stp_doctor_where(d, v->name));
     } else {
         for (const char *c = text; c < x.at; c++)
             line += *c == '\n';
         if (x.fault == missing)
-            stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                         "NCCL goes on without it", NULL,
-                         "%s=%s has <%.*s>, expected <%s>", v->name, path,
-                         (int)x.open[0].len,
-                         x.open[0].len > 0 ? x.open[0].s : "", x.root);
+            STP_PROBLEM(d, "NCCL goes on without it", NULL,
+                        "%s=%s has <%.*s>, expected <%s>", v->name, path,
+                        (int)x.open[0].len,
+                        x.open[0].len > 0 ? x.open[0].s : "", x.root);
         else
-            stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                         "each communicator fails", NULL, "%s=%s:%u: %s",
-                         v->name, path, line, x.fault);
+            STP_PROBLEM(d, "each communicator fails", NULL, "%s=%s:%u: %s",
+                        v->name, path, line, x.fault);
         stp_diagnose_todo(
             &d->diagnosis,
             "write it as NCCL does: no header, <%s version=\"1\">,"

@@ -102,8 +102,7 @@ void stp_doctor_judge_gpus(struct stp_doctor *d, const struct stp_survey *s)
     d->has_no_ll128 = least < LL128_CAPABILITY || s->n_nvlink < n ||
                       (least != most && least < NVLS_CAPABILITY);
     gpus_name_all(s, names);
-    stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL, "%.300s; %s; %s",
-                 names, links, has_bf16 ? "bf16" : "no bf16");
+    STP_FINE(d, "%.300s; %s; %s", names, links, has_bf16 ? "bf16" : "no bf16");
     if (gpus_read_driver(d, driver))
         stp_diagnose(&d->diagnosis,
                      s->driver_cuda >= s->built_cuda / 1000 * 1000
@@ -135,13 +134,11 @@ void stp_doctor_gpus(struct stp_doctor *d)
     if (blind == NULL)
         stp_doctor_judge_gpus(d, &a.survey);
     else if (gpus_read_driver(d, driver))
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, blind,
-                     "look at CUDA_VISIBLE_DEVICES and nvidia-smi",
-                     "driver %s is loaded, but Steptune sees no GPU", driver);
+        STP_PROBLEM(d, blind, "look at CUDA_VISIBLE_DEVICES and nvidia-smi",
+                    "driver %s is loaded, but Steptune sees no GPU", driver);
     else {
         d->has_no_gpu = true;
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
-                     "no GPU here: --on plays recorded machines, which "
-                     "`steptune machines` lists");
+        STP_FINE(d, "no GPU here: --on plays recorded machines, which "
+                    "`steptune machines` lists");
     }
 }

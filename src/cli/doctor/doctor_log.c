@@ -220,8 +220,8 @@ static void log_judge_first(struct stp_doctor *d, const struct stp_job_log *log,
     const struct stp_field said =
         key == STP_LOG_FAILURE ? first->message : first->value[0];
     stp_printable(said.s, said.len, text, sizeof(text));
-    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, NULL, NULL,
-                 "%s: %s (line %u%s)", what, text, first->line, more);
+    STP_PROBLEM(d, NULL, NULL, "%s: %s (line %u%s)", what, text, first->line,
+                more);
 }
 
 /* The channels of all nodes' rings and trees that have the fewest. */
@@ -254,23 +254,23 @@ static void log_judge_channels(struct stp_doctor *d,
     const double bw = ring != NULL ? n * stp_log_number(ring, 3) : 0;
 
     if (channels != NULL && stp_log_number(channels, 0) < expected) {
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, NULL, NULL,
-                     "%.0f channels between %u ranks (line %u), where the "
-                     "graphs give %.0f",
-                     stp_log_number(channels, 0), s->n_ranks, channels->line,
-                     expected);
+        STP_REMARK(d, NULL, NULL,
+                   "%.0f channels between %u ranks (line %u), where the graphs "
+                   "give %.0f",
+                   stp_log_number(channels, 0), s->n_ranks, channels->line,
+                   expected);
         log_explain(d, log, FEW_CHANNELS, shape);
     }
     /* half, so that what searches round off is none */
     if (links != NULL && s->n_nodes == 1 && bw > 0 &&
         bw < 0.5 * stp_log_number(links, 1)) {
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, NULL,
-                     "see `nvidia-smi topo -m`, and the topology that NCCL "
-                     "finds (NCCL_TOPO_DUMP_FILE)",
-                     "rings between %u ranks have %.4g GB/s (line %u), where "
-                     "the links of a GPU have %.4g (line %u)",
-                     s->n_ranks, bw, ring->line, stp_log_number(links, 1),
-                     links->line);
+        STP_REMARK(d, NULL,
+                   "see `nvidia-smi topo -m`, and the topology that NCCL finds "
+                   "(NCCL_TOPO_DUMP_FILE)",
+                   "rings between %u ranks have %.4g GB/s (line %u), where the "
+                   "links of a GPU have %.4g (line %u)",
+                   s->n_ranks, bw, ring->line, stp_log_number(links, 1),
+                   links->line);
         log_explain(d, log, FEW_CHANNELS, shape);
     }
 }
@@ -289,11 +289,11 @@ static void log_judge_pci(struct stp_doctor *d, const struct stp_job_log *log)
             slow = f;
     }
     if (slow != NULL && stp_log_number(slow, 0) <= most / 8)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, NULL,
-                     "see LnkSta of `lspci -vv`: speed and width that the "
-                     "link came up with",
-                     "a PCIe link has %.4g GB/s, others up to %.4g (line %u)",
-                     stp_log_number(slow, 0), most, slow->line);
+        STP_PROBLEM(d, NULL,
+                    "see LnkSta of `lspci -vv`: speed and width that the link "
+                    "came up with",
+                    "a PCIe link has %.4g GB/s, others up to %.4g (line %u)",
+                    stp_log_number(slow, 0), most, slow->line);
 }
 
 /* Puts the job's variables into this environment, in place of its own, so that
@@ -334,9 +334,8 @@ static void log_take_variables(struct stp_doctor *d,
         d->n_settings += setenv(s->name, value, 0) == 0;
     }
     if (d->n_settings == 0) {
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
-                     "the log names no variable that the job set: none was, or "
-                     "NCCL_DEBUG_SUBSYS had no ENV");
+        STP_FINE(d, "the log names no variable that the job set: none was, or "
+                    "NCCL_DEBUG_SUBSYS had no ENV");
         return;
     }
     d->is_logged = true;

@@ -122,10 +122,9 @@ static void nccl_try_library(struct stp_doctor *d, const char *library,
     if (probe.version > 0)
         nccl_judge_version(d, probe.path, from, probe.version);
     else
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     "a job that uses it fails",
-                     "install NCCL again, or name another",
-                     "%s (%s) does not open: %s", library, from, probe.text);
+        STP_PROBLEM(d, "a job that uses it fails",
+                    "install NCCL again, or name another",
+                    "%s (%s) does not open: %s", library, from, probe.text);
 }
 
 /* As the dynamic linker looks for it; tests have LD_LIBRARY_PATH alone. */
@@ -199,10 +198,9 @@ void stp_doctor_libraries(struct stp_doctor *d)
     nccl_try_linker(d);
     nccl_try_pytorch(d);
     if (d->diagnosis.n == before)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     "a job finds none either, unless it brings its own",
-                     "install NCCL, or add its folder to LD_LIBRARY_PATH",
-                     "no libnccl.so.2 found");
+        STP_PROBLEM(d, "a job finds none either, unless it brings its own",
+                    "install NCCL, or add its folder to LD_LIBRARY_PATH",
+                    "no libnccl.so.2 found");
 }
 
 /* ---- the plugin ---- */
@@ -219,53 +217,50 @@ static void nccl_try_plugin(struct stp_doctor *d, const char *value,
     nccl_probe(nccl_open_tuner, is_set ? value : ours, nccl, &probe);
     stp_find_lower(stp_chain_setting(), newest, &lower);
     if (lower.why[0] != '\0' && stp_doctor_setting("STEPTUNE_CHAIN")[0] != '\0')
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     "the plugin asks no tuner below it",
-                     "correct it, or unset it", "%s", lower.why);
+        STP_PROBLEM(d, "the plugin asks no tuner below it",
+                    "correct it, or unset it", "%s", lower.why);
     if (!is_set)
         stp_find_lower("auto", newest, &today);
     if (today.version > 0 && probe.version > 0)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
-                     strcmp(today.path, lower.path) == 0
-                         ? "ours would ask it first, and keep its answer where "
-                           "no rule applies"
-                         : "ours would take its place: STEPTUNE_CHAIN does not "
-                           "name it",
-                     NULL,
-                     "a job with NCCL %s has tuner '%s' today, by %s: "
-                     "ncclTunerPlugin_v%d of %s",
-                     nccl, today.name, today.by, today.version, today.path);
+        STP_REMARK(
+            d,
+            strcmp(today.path, lower.path) == 0
+                ? "ours would ask it first, and keep its answer where no rule "
+                  "applies"
+                : "ours would take its place: STEPTUNE_CHAIN does not name it",
+            NULL,
+            "a job with NCCL %s has tuner '%s' today, by %s: "
+            "ncclTunerPlugin_v%d of %s",
+            nccl, today.name, today.by, today.version, today.path);
     else if (!is_set && probe.version > 0)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, "NCCL tunes alone", NULL,
-                     "NCCL_TUNER_PLUGIN is not set; NCCL %s would take "
-                     "ncclTunerPlugin_v%d of %s",
-                     nccl, probe.version, ours);
+        STP_REMARK(d, "NCCL tunes alone", NULL,
+                   "NCCL_TUNER_PLUGIN is not set; NCCL %s would take "
+                   "ncclTunerPlugin_v%d of %s",
+                   nccl, probe.version, ours);
     else if (!is_set)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "NCCL tunes alone",
-                     NULL,
-                     "NCCL_TUNER_PLUGIN is not set, and NCCL %s would take no "
-                     "tuner of %s",
-                     nccl, ours);
+        STP_PROBLEM(d, "NCCL tunes alone", NULL,
+                    "NCCL_TUNER_PLUGIN is not set, and NCCL %s would take no "
+                    "tuner of %s",
+                    nccl, ours);
     else if (probe.version == 0)
         stp_diagnose(
             &d->diagnosis, STP_SYMPTOM_PROBLEM, "NCCL tunes alone", NULL,
             "NCCL %s finds no tuner for NCCL_TUNER_PLUGIN=%s%s%s", nccl, value,
             probe.text[0] != '\0' ? ": " : "", probe.text);
     else if (strncmp(probe.text, "steptune", strlen("steptune")) != 0)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     "Steptune's policy has no effect", NULL,
-                     "NCCL_TUNER_PLUGIN=%s (%s) is another tuner, '%s'", value,
-                     stp_doctor_where(d, "NCCL_TUNER_PLUGIN"), probe.text);
+        STP_PROBLEM(d, "Steptune's policy has no effect", NULL,
+                    "NCCL_TUNER_PLUGIN=%s (%s) is another tuner, '%s'", value,
+                    stp_doctor_where(d, "NCCL_TUNER_PLUGIN"), probe.text);
     else {
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
-                     "NCCL %s loads tuner '%s' by NCCL_TUNER_PLUGIN=%s, and "
-                     "takes ncclTunerPlugin_v%d",
-                     nccl, probe.text, value, probe.version);
+        STP_FINE(d,
+                 "NCCL %s loads tuner '%s' by NCCL_TUNER_PLUGIN=%s, and takes "
+                 "ncclTunerPlugin_v%d",
+                 nccl, probe.text, value, probe.version);
         if (lower.version > 0)
-            stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
-                         "that asks tuner '%s' first, which a job has without "
-                         "it, by %s: ncclTunerPlugin_v%d of %s",
-                         lower.name, lower.by, lower.version, lower.path);
+            STP_FINE(d,
+                     "that asks tuner '%s' first, which a job has without it, "
+                     "by %s: ncclTunerPlugin_v%d of %s",
+                     lower.name, lower.by, lower.version, lower.path);
         return;
     }
     if (strcasecmp(value, "none") == 0)
@@ -294,9 +289,8 @@ void stp_doctor_plugin(struct stp_doctor *d)
                             ? "steptune-online"
                             : "steptune",
                         ours, &err) != STP_OK) {
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     "there is no plugin for NCCL to load",
-                     "install Steptune again", "%s", err.text);
+        STP_PROBLEM(d, "there is no plugin for NCCL to load",
+                    "install Steptune again", "%s", err.text);
         return;
     }
     for (size_t i = 0; i < d->n_versions; i++) {

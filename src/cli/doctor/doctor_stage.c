@@ -28,9 +28,10 @@ static bool stage_is_linked(const char *program)
     dlinfo(dlopen(NULL, RTLD_LAZY), RTLD_DI_LINKMAP, &map);
     while (map->l_next != NULL && strstr(map->l_name, "/ld-") == NULL)
         map = map->l_next;
-    if (setenv("STEPTUNE_PROGRAM", program, 1) != 0 ||
-        setenv("STEPTUNE_LINKER", map->l_name, 1) != 0 ||
-        (fp = popen(ask, "r")) == NULL)
+    stp_set_variable("STEPTUNE_PROGRAM", program);
+    stp_set_variable("STEPTUNE_LINKER", map->l_name);
+    fp = popen(ask, "r");
+    if (fp == NULL)
         return false;
     while (fgets(line, sizeof(line), fp) != NULL)
         is_linked |= strstr(line, "libnccl.so.2 =>") != NULL;
@@ -44,16 +45,17 @@ static void stage_tell(struct stp_doctor *d, const char *name, const char *path,
                        const char *nccl)
 {
     if (stage_is_linked(path))
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
-                     "%s is linked with libnccl.so.2: `steptune run --stage -- "
-                     "COMMAND` can stage its collectives",
-                     name);
+        STP_FINE(d,
+                 "%s is linked with libnccl.so.2: `steptune run --stage -- "
+                 "COMMAND` can stage its collectives",
+                 name);
     else {
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
-                     "a library that is only preloaded does not see an NCCL "
-                     "that is opened by name, as by vLLM and JAX, and none "
-                     "sees an NCCL that is in the program itself",
-                     NULL, "%s is not linked with libnccl.so.2", name);
+        STP_REMARK(
+            d,
+            "a library that is only preloaded does not see an NCCL that "
+            "is opened by name, as by vLLM and JAX, and none sees an NCCL "
+            "that is in the program itself",
+            NULL, "%s is not linked with libnccl.so.2", name);
         stp_diagnose_todo(&d->diagnosis,
                           "if it opens that, `steptune run --stage --nccl %s "
                           "-- COMMAND` can stage its collectives",
@@ -85,23 +87,23 @@ void stp_doctor_stage(struct stp_doctor *d)
 
     if (d->program != NULL && !stp_has_program(d->program) &&
         access(d->program, R_OK) != 0)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, NULL,
-                     "name another one, or its path", "there is no program %s",
-                     d->program);
+        STP_PROBLEM(d, NULL, "name another one, or its path",
+                    "there is no program %s", d->program);
     else if (d->program != NULL)
         stage_tell(d, d->program, d->program, "libnccl.so.2");
     for (size_t i = 0; i < d->n_versions && d->stages; i++)
         if (d->versions[i] < FIRST_WINDOWS)
-            stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
-                         "it has no symmetric memory, so that the staging "
-                         "library steps aside",
-                         "use NCCL 2.27 or later", "NCCL %d.%d stages nothing",
-                         d->versions[i] / 10000, d->versions[i] / 100 % 100);
+            STP_REMARK(
+                d,
+                "it has no symmetric memory, so that the staging library "
+                "steps aside",
+                "use NCCL 2.27 or later", "NCCL %d.%d stages nothing",
+                d->versions[i] / 10000, d->versions[i] / 100 % 100);
     if (d->stages && preloaded[0] != '\0')
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
-                     "the staging library steps aside for another one in front "
-                     "of NCCL",
-                     "leave out libraries that have NCCL's functions",
-                     "LD_PRELOAD=%s is set in %s", preloaded,
-                     stp_doctor_where(d, "LD_PRELOAD"));
+        STP_REMARK(
+            d,
+            "the staging library steps aside for another one in front of NCCL",
+            "leave out libraries that have NCCL's functions",
+            "LD_PRELOAD=%s is set in %s", preloaded,
+            stp_doctor_where(d, "LD_PRELOAD"));
 }
