@@ -1,6 +1,7 @@
 #include "device/device.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "device/device_ranks.h"
@@ -450,9 +451,73 @@ void stp_device_get_info(const struct stp_device *device,
     *info_ret = device->ranks->info;
 }
 
-const struct stp_engine *stp_device_engine(const struct stp_device *device)
+const char *stp_gpus_text(unsigned n_ranks, unsigned n_gpus, const char *gpu,
+                          char text[STP_GPUS_TEXT])
 {
-    return &device->ranks->local[0].engine;
+    if (n_gpus == 0)
+        snprintf(text, STP_GPUS_TEXT, "%u x %.63s", n_ranks, gpu);
+    else
+        snprintf(text, STP_GPUS_TEXT, "%u x %.63s shared by %u ranks", n_gpus,
+                 gpu, n_ranks);
+    return text;
+}
+
+/* Whose engine answers for all ranks. */
+static const struct rank *first_rank(const struct stp_device *device)
+{
+    return &device->ranks->local[0];
+}
+
+void stp_device_rank_line(const struct stp_device *device, unsigned rank,
+                          char *line, size_t size)
+{
+    RANK_DO(first_rank(device), rank_line, rank, line, size);
+}
+
+size_t stp_device_sizes(const struct stp_device *device, int coll,
+                        uint64_t *sizes, size_t max)
+{
+    const struct rank *first = first_rank(device);
+
+    return first->engine.ops->sizes != NULL
+               ? RANK_DO(first, sizes, coll, sizes, max)
+               : 0;
+}
+
+size_t stp_device_overlaps(const struct stp_device *device, int coll,
+                           struct stp_device_overlap *overlaps, size_t max)
+{
+    const struct rank *first = first_rank(device);
+
+    return first->engine.ops->overlaps != NULL
+               ? RANK_DO(first, overlaps, coll, overlaps, max)
+               : 0;
+}
+
+bool stp_device_knows_mode(const struct stp_device *device, int mode, int coll)
+{
+    enum { MAX_KNOWN = 512 };
+    struct stp_device_overlap known[MAX_KNOWN];
+    size_t n;
+
+    if (device->ranks->info.is_live)
+        return true;
+    n = stp_device_overlaps(device, coll, known, MAX_KNOWN);
+    for (size_t i = 0; i < n && i < MAX_KNOWN; i++)
+        if (known[i].mode == mode)
+            return true;
+    return false;
+}
+
+enum stp_source stp_device_source(const struct stp_device *device,
+                                  bool *single_pass_ret)
+{
+    const struct rank *first = first_rank(device);
+
+    *single_pass_ret = false;
+    return first->engine.ops->source != NULL
+               ? RANK_DO(first, source, single_pass_ret)
+               : STP_SOURCE_MEASURED;
 }
 
 /* ---- rounds and arms ---- */
@@ -461,15 +526,14 @@ enum stp_status stp_device_begin_round(const struct stp_device *device,
                                        unsigned round, unsigned n_rounds,
                                        struct stp_error *err)
 {
-    const struct rank *first = &device->ranks->local[0];
+    const struct rank *first = first_rank(device);
     enum stp_status status = STP_OK;
-    struct stp_device_info info;
     bool any;
 
-    stp_device_get_info(device, &info);
     if (first->engine.ops->begin_round != NULL)
         status = RANK_DO(first, begin_round, round, n_rounds, err);
-    if (status == STP_OK && round >= n_rounds && !info.repeats_rounds)
+    if (status == STP_OK && round >= n_rounds &&
+        !device->ranks->info.repeats_rounds)
         status =
             stp_fail(err, STP_ERR_RANGE, "round %u of %u", round, n_rounds);
     return status == STP_OK
@@ -491,7 +555,7 @@ enum stp_status stp_device_select_arm(const struct stp_device *device,
                                       struct stp_error *err)
 {
     const enum stp_status status =
-        RANK_DO(&device->ranks->local[0], select_arm, arm, err);
+        RANK_DO(first_rank(device), select_arm, arm, err);
 
     if (status == STP_OK)
         device->ranks->arm = arm->kind;
@@ -523,16 +587,12 @@ void stp_device_use_graphs(const struct stp_device *device, bool uses)
 static enum stp_status part_split(void *user, unsigned thread,
                                   struct stp_error *err)
 {
-    struct stp_ranks *d = user;
-    struct part p = {.d = d,
-                     .ranks = &d->local[thread * d->n_per_thread],
-                     .n = d->n_per_thread,
-                     .err = err};
+    struct part p = run_part(user, thread, err);
+    const struct stp_splits *splits = &p.d->splits;
     enum stp_status status = part_group_ranks(&p, true, STP_OK);
 
     for (unsigned i = 0; i < p.n && status == STP_OK; i++)
-        status =
-            RANK_DO(&p.ranks[i], split, &d->splits.all[d->splits.n - 1], err);
+        status = RANK_DO(&p.ranks[i], split, &splits->all[splits->n - 1], err);
     return part_group_ranks(&p, false, status);
 }
 
@@ -541,6 +601,7 @@ enum stp_status stp_ranks_check_work(struct stp_ranks *d,
                                      struct stp_error *err)
 {
     const struct stp_rank_groups *groups = &work->collective.groups;
+    struct run run = {.ranks = d};
     enum stp_status status = STP_OK;
 
     if (work->kind == STP_WORK_COLLECTIVE && d->info.has_data)
@@ -561,7 +622,7 @@ enum stp_status stp_ranks_check_work(struct stp_ranks *d,
     if (status != STP_OK)
         return status;
     status =
-        stp_world_agree(d->world, stp_ranks_do(d, part_split, d, err), err);
+        stp_world_agree(d->world, stp_ranks_do(d, part_split, &run, err), err);
     d->splits.n -= status != STP_OK;
     return status;
 }

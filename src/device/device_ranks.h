@@ -2,7 +2,6 @@
 #pragma once
 
 #include "device/engine.h"
-#include "device/splits.h"
 #include "launch/thread_pool.h"
 
 /* A rank of this process, used by one thread. */

@@ -270,6 +270,3 @@ enum stp_status stp_device_open(const struct stp_device_options *options,
                                 const struct stp_engines *engines,
                                 struct stp_device *device_ret,
                                 struct stp_error *err);
-
-/* The engine of the first rank here, for device_info.c. */
-const struct stp_engine *stp_device_engine(const struct stp_device *device);

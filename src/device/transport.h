@@ -5,12 +5,9 @@
  * threads of their own, so calls of different streams overlap. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "core/status.h"
 #include "device/call.h"
-#include "device/splits.h"
 #include "launch/world.h"
 
 struct stp_transport_ops {

@@ -7,7 +7,6 @@
 #include "device/cpu/cpu_host.h"
 #include "device/cpu/cpu_math.h"
 #include "device/engine.h"
-#include "device/splits.h"
 #include "device/transport.h"
 
 /* A buffer for measuring, grown to the most that was asked for. */

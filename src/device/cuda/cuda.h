@@ -13,7 +13,6 @@
 #include "device/cuda/cuda_trace.h"
 #include "device/cuda/nccl_api.h"
 #include "device/engine.h"
-#include "device/splits.h"
 #include "device/module.h"
 #include "launch/thread_pool.h"
 

@@ -12,7 +12,7 @@
 #include "device/mock/mock_compute.h"
 #include "device/mock/mock_program.h"
 #include "device/mock/operation.h"
-#include "device/splits.h"
+#include "device/call.h"
 
 /* Recorded iterations that products are of, and sizes of a collective: the room
  * of all who ask for them. */
