@@ -338,8 +338,7 @@ ncclResult_t mock_comm_schedule(struct mock_comm *comm,
         struct decision decision = {
             .call = call,
             .outcome = outcome,
-            .n_bytes = mock_share_bytes(&comm->model, call->coll, call->n_bytes,
-                                        call->element_size),
+            .n_bytes = mock_share_bytes(&comm->model, call),
         };
 
         if (text != NULL && comm->listener.rank == 0)

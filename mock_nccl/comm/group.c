@@ -236,12 +236,10 @@ static ncclResult_t group_take_in(struct mock_group *g,
             call->reg_buff = 2; /* NCCL registers them by itself */
         task->number = i;
         task->place = g->n++;
-        task->traffic =
-            mock_traffic(model, call->coll, call->n_bytes, call->element_size);
+        task->traffic = mock_traffic(model, call);
         mock_profile_call(&g->comm->listener, call,
-                          mock_share_bytes(model, call->coll, call->n_bytes,
-                                           call->element_size),
-                          n > 1, g->captured, &task->profiled);
+                          mock_share_bytes(model, call), n > 1, g->captured,
+                          &task->profiled);
     }
     mock_profile_group_end(&g->comm->listener);
     return ncclSuccess;
@@ -275,8 +273,7 @@ static struct mock_launched group_get_launched(const struct mock_group *g,
     return (struct mock_launched){
         .call = *call,
         .number = task->number,
-        .share_bytes = mock_share_bytes(&g->comm->model, call->coll,
-                                        call->n_bytes, call->element_size),
+        .share_bytes = mock_share_bytes(&g->comm->model, call),
         .counts_channels = g->outcomes[task->number].kernel != NULL ||
                            group_kind_of(g, task) < MOCK_KIND_COLLNET,
         .kernel = g->outcomes[task->number].kernel,

@@ -64,8 +64,7 @@ static struct batch group_symmetric_gather(const struct mock_group *g, size_t i)
 
         if (!group_symmetric_is_alike(&g->tasks[i], &g->tasks[j]))
             continue;
-        bytes = mock_share_bytes(model, other->coll, other->n_bytes,
-                                 other->element_size);
+        bytes = mock_share_bytes(model, other);
         batch.call.reg_buff = other->reg_buff;
         batch.work.n_works++;
         batch.work.n_bytes += mock_symmetric_round(bytes);
@@ -151,8 +150,7 @@ mock_comm_kernels(const struct mock_comm *comm, const struct mock_call *call,
 {
     const struct mock_choice_rules *rules = &comm->version->choice;
     const struct mock_model *model = &comm->model;
-    size_t element = call->element_size != 0 ? call->element_size : 2;
-    size_t bytes = mock_share_bytes(model, call->coll, call->n_bytes, element);
+    size_t bytes = mock_share_bytes(model, call);
     const struct mock_symmetric_work work = {.coll = call->coll,
                                              .fp8 = call->fp8,
                                              .n_bytes =
@@ -244,10 +242,7 @@ static bool group_copy_runs(const struct mock_comm *comm,
         min *= WITHOUT_MULTICAST;
     return comm->nccl->options.zero_ctas ||
            (copies > MOCK_COPIES_BOTH && model->compute_capability >= 100 &&
-            mock_share_bytes(model, call->coll, call->n_bytes,
-                             call->element_size) /
-                    call->element_size >
-                min);
+            mock_share_bytes(model, call) / call->element_size > min);
 }
 
 void mock_apart_copies(struct mock_group *g)
@@ -272,8 +267,7 @@ void mock_run_copies(struct mock_group *g)
         struct mock_copy copies[MOCK_MAX_COPIES];
         struct mock_call question = {
             .coll = call->coll,
-            .n_bytes = mock_share_bytes(model, call->coll, call->n_bytes,
-                                        call->element_size),
+            .n_bytes = mock_share_bytes(model, call),
             .element_size = 1,
         };
         size_t n = mock_copy_list(model, question.n_bytes, g->captured, copies);
@@ -294,13 +288,11 @@ size_t mock_comm_copies(const struct mock_comm *comm,
                         struct mock_copy copies_ret[MOCK_MAX_COPIES])
 {
     const struct mock_model *model = &comm->model;
-    size_t element = call->element_size != 0 ? call->element_size : 2;
 
     if (call->coll != ncclFuncAllGather || !model->all_nvlink ||
         !mock_comm_asks(comm, call) ||
         comm->version->choice.copies != MOCK_COPIES_ASKED)
         return 0;
-    return mock_copy_list(
-        model, mock_share_bytes(model, call->coll, call->n_bytes, element),
-        false, copies_ret);
+    return mock_copy_list(model, mock_share_bytes(model, call), false,
+                          copies_ret);
 }

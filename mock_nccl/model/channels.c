@@ -145,18 +145,19 @@ static struct share channels_share_of(const struct mock_model *model, int coll,
     return s;
 }
 
-size_t mock_traffic(const struct mock_model *model, int coll, size_t n_bytes,
-                    size_t element_size)
+size_t mock_traffic(const struct mock_model *model,
+                    const struct mock_call *call)
 {
-    struct share s = channels_share_of(model, coll, n_bytes, element_size);
-
-    return s.count * s.element_size * channels_get_weight(model, coll);
+    return mock_share_bytes(model, call) *
+           channels_get_weight(model, call->coll);
 }
 
-size_t mock_share_bytes(const struct mock_model *model, int coll,
-                        size_t n_bytes, size_t element_size)
+size_t mock_share_bytes(const struct mock_model *model,
+                        const struct mock_call *call)
 {
-    struct share s = channels_share_of(model, coll, n_bytes, element_size);
+    struct share s =
+        channels_share_of(model, call->coll, call->n_bytes,
+                          call->element_size != 0 ? call->element_size : 2);
 
     return s.count * s.element_size;
 }

@@ -79,12 +79,13 @@ void mock_schedule(struct mock_lane *lane, const struct mock_model *model,
 
 /* Bytes over the links that NCCL computes for a rank's share of a collective,
  * without LL's factor of 4. */
-size_t mock_traffic(const struct mock_model *model, int coll, size_t n_bytes,
-                    size_t element_size);
+size_t mock_traffic(const struct mock_model *model,
+                    const struct mock_call *call);
 
-/* Bytes of a rank's share, which NCCL's log lines contain. */
-size_t mock_share_bytes(const struct mock_model *model, int coll,
-                        size_t n_bytes, size_t element_size);
+/* Bytes of a rank's share, which NCCL's log lines contain; of a call without
+ * defaults, too. */
+size_t mock_share_bytes(const struct mock_model *model,
+                        const struct mock_call *call);
 
 /* The chunk size in which NCCL moves data, which a v6 tuner can change, follows
  * calcCollChunking() of NCCL 2.30.7, for buffers without user registration. */
