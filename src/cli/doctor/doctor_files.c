@@ -1,5 +1,4 @@
 /* doctor_files.c - files that NCCL's variables name, read as NCCL reads them */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -8,7 +8,6 @@
 #include "analyse/explain/variables.h"
 #include "cli/doctor/doctor.h"
 #include "core/policy/baseline.h"
-#include "core/policy/memory_policy.h"
 #include "core/nearest.h"
 #include "core/text.h"
 #include "device/cuda/nccl_api.h"

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>
@@ -12,9 +11,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "plugin/lower.h"
 #include "core/policy/memory_policy.h"
-#include "core/text.h"
 #include "child/job.h"
 #include "launch/launch.h"
 #include "plugin/settings.h"
