@@ -84,9 +84,6 @@ void stp_doctor_paths(struct stp_doctor *d);
 void stp_doctor_policy(struct stp_doctor *d);
 void stp_doctor_stage(struct stp_doctor *d);
 
-/* Tells how the packages beside PyTorch's NCCL, the file 'nccl', come to it. */
-void stp_doctor_package(struct stp_doctor *d, const char *nccl);
-
 /* Whether a variable, *v_ret, switches off what the arm needs. */
 bool stp_doctor_off_for(const char *arm, struct stp_variable *v_ret);
 

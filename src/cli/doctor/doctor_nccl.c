@@ -10,9 +10,85 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "child/job.h"
 #include "cli/doctor/doctor.h"
 #include "device/cuda/nccl_api.h"
 #include "mock_nccl.h"
+#include "plugin/online/online_settings.h"
+
+/* ---- staging: how programs come to NCCL ---- */
+
+enum { FIRST_WINDOWS = 22700 }; /* NCCL that has symmetric memory */
+
+/* Asks the dynamic linker whether it would load a program with libnccl.so.2,
+ * which runs nothing of the program. */
+static bool stage_is_linked(const char *program)
+{
+    static const char ask[] =
+        "p=$STEPTUNE_PROGRAM; "
+        "case $p in */*) ;; *) p=$(command -v -- \"$p\");; esac; "
+        "LD_PRELOAD= exec \"$STEPTUNE_LINKER\" --list \"$p\" 2>/dev/null";
+    struct link_map *map = NULL;
+    bool is_linked = false;
+    char line[STP_CLI_PATH];
+    FILE *fp;
+
+    dlinfo(dlopen(NULL, RTLD_LAZY), RTLD_DI_LINKMAP, &map);
+    while (map->l_next != NULL && strstr(map->l_name, "/ld-") == NULL)
+        map = map->l_next;
+    stp_set_variable("STEPTUNE_PROGRAM", program);
+    stp_set_variable("STEPTUNE_LINKER", map->l_name);
+    fp = popen(ask, "r");
+    if (fp == NULL)
+        return false;
+    while (fgets(line, sizeof(line), fp) != NULL)
+        is_linked |= strstr(line, "libnccl.so.2 =>") != NULL;
+    pclose(fp);
+    return is_linked;
+}
+
+/* Tells how to stage collectives of the program 'name', the file 'path', by
+ * 'nccl', its libnccl.so.2. */
+static void stage_tell(struct stp_doctor *d, const char *name, const char *path,
+                       const char *nccl)
+{
+    if (stage_is_linked(path))
+        STP_FINE(d,
+                 "%s is linked with libnccl.so.2: `steptune run --stage -- "
+                 "COMMAND` can stage its collectives",
+                 name);
+    else {
+        STP_REMARK(
+            d,
+            "a library that is only preloaded does not see an NCCL that "
+            "is opened by name, as by vLLM and JAX, and none sees an NCCL "
+            "that is in the program itself",
+            NULL, "%s is not linked with libnccl.so.2", name);
+        stp_diagnose_todo(&d->diagnosis,
+                          "if it opens that, `steptune run --stage --nccl %s "
+                          "-- COMMAND` can stage its collectives",
+                          STP_JOB_WORD(nccl));
+    }
+}
+
+/* Tells how the packages beside PyTorch's NCCL, the file 'nccl', come to it. */
+static void stage_tell_packages(struct stp_doctor *d, const char *nccl)
+{
+    static const char *const packages[][2] = {
+        {"PyTorch", "torch/lib/libtorch_cuda.so"},
+        {"vLLM", "vllm/__init__.py"},
+        {"JAX", "jax_plugins/xla_cuda12/xla_cuda_plugin.so"},
+        {"JAX", "jax_plugins/xla_cuda13/xla_cuda_plugin.so"},
+    };
+    const int len = (int)(strstr(nccl, "nvidia/nccl/lib/") - nccl);
+    char path[STP_CLI_PATH];
+
+    for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++) {
+        snprintf(path, sizeof(path), "%.*s%s", len, nccl, packages[i][1]);
+        if (access(path, R_OK) == 0)
+            stage_tell(d, packages[i][0], path, nccl);
+    }
+}
 
 /* ---- in a child ---- */
 
@@ -182,7 +258,7 @@ static void nccl_try_pytorch(struct stp_doctor *d)
         if (glob(pattern, 0, NULL, &found) == 0)
             for (size_t k = 0; k < found.gl_pathc; k++) {
                 nccl_try_library(d, found.gl_pathv[k], "PyTorch's");
-                stp_doctor_package(d, found.gl_pathv[k]);
+                stage_tell_packages(d, found.gl_pathv[k]);
             }
         globfree(&found);
     }
@@ -304,4 +380,82 @@ void stp_doctor_plugin(struct stp_doctor *d)
     }
     if (!any)
         nccl_try_plugin(d, value, ours, "2.28");
+}
+
+/* ---- the plugin that learns ---- */
+
+static const char tuner[] = "NCCL_TUNER_PLUGIN";
+static const char profiler[] = "NCCL_PROFILER_PLUGIN";
+
+void stp_doctor_online(struct stp_doctor *d)
+{
+    static const char blind[] =
+        "the plugin sees no times on the GPU, and learns only from times that "
+        "the application writes";
+    const char *value = stp_doctor_setting(profiler);
+    struct stp_online_settings s;
+    struct stp_error err;
+
+    if (!stp_doctor_learns(tuner)) {
+        if (!stp_doctor_learns(profiler))
+            return;
+        STP_PROBLEM(d, "nothing is learned", NULL,
+                    "%s names the plugin that learns, but %s does not",
+                    profiler, tuner);
+        stp_diagnose_todo(&d->diagnosis, "set %s=%s, or unset %s", tuner, value,
+                          profiler);
+        return;
+    }
+    if (stp_doctor_learns(profiler))
+        STP_FINE(d, "the plugin that learns is NCCL's profiler, too");
+    else if (value[0] == '\0')
+        STP_REMARK(d, blind, NULL,
+                   "%s names the plugin that learns, and %s nothing", tuner,
+                   profiler);
+    else
+        STP_REMARK(d, blind, NULL, "%s=%s (%s) is another one than %s",
+                   profiler, value, stp_doctor_where(d, profiler), tuner);
+    if (!stp_doctor_learns(profiler))
+        stp_diagnose_todo(&d->diagnosis, "set %s=%s", profiler,
+                          stp_doctor_setting(tuner));
+    if (stp_online_settings_read(0, &s, &err) != STP_OK)
+        STP_PROBLEM(d, "the plugin steps aside, and no rule applies",
+                    "correct it, or unset it", "%s", err.text);
+    else if (s.is_frozen)
+        STP_REMARK(d, "nothing is learned", "unset it if jobs are to learn",
+                   "STEPTUNE_FREEZE is set (%s)",
+                   stp_doctor_where(d, "STEPTUNE_FREEZE"));
+    else
+        STP_FINE(d, "it learns by strategy %s, objective %s, and writes %s",
+                 stp_strategy_name(s.rules.bandit.strategy),
+                 stp_learn_objective_name(s.rules.objective), s.learned);
+}
+
+/* ---- whether the staging library can stand in front of NCCL ---- */
+
+void stp_doctor_stage(struct stp_doctor *d)
+{
+    const char *preloaded = stp_doctor_setting("LD_PRELOAD");
+
+    if (d->program != NULL && !stp_has_program(d->program) &&
+        access(d->program, R_OK) != 0)
+        STP_PROBLEM(d, NULL, "name another one, or its path",
+                    "there is no program %s", d->program);
+    else if (d->program != NULL)
+        stage_tell(d, d->program, d->program, "libnccl.so.2");
+    for (size_t i = 0; i < d->n_versions && d->stages; i++)
+        if (d->versions[i] < FIRST_WINDOWS)
+            STP_REMARK(
+                d,
+                "it has no symmetric memory, so that the staging library "
+                "steps aside",
+                "use NCCL 2.27 or later", "NCCL %d.%d stages nothing",
+                d->versions[i] / 10000, d->versions[i] / 100 % 100);
+    if (d->stages && preloaded[0] != '\0')
+        STP_REMARK(
+            d,
+            "the staging library steps aside for another one in front of NCCL",
+            "leave out libraries that have NCCL's functions",
+            "LD_PRELOAD=%s is set in %s", preloaded,
+            stp_doctor_where(d, "LD_PRELOAD"));
 }

@@ -19,11 +19,3 @@ struct stp_tune_job {
 
 /* Runs the job and writes the policy; returns the exit status. */
 int stp_tune_job(const struct stp_tune_job *job);
-
-/* Runs the job up to 'runs' times more, as `steptune compare` does: NCCL alone,
- * and what cannot change within a process, staged collectives where there is a
- * policy of them beside the output, the policy if the job has just learned it,
- * and variables of NCCL.  With same_bits the policy alone.  The comparison is
- * printed, or becomes a member of 'json'.  Returns the exit status. */
-int stp_tune_runs(const struct stp_tune_job *job, bool has_learned,
-                  struct cJSON *json);
