@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 void stp_host_name(char *name, size_t size)
@@ -10,6 +11,14 @@ void stp_host_name(char *name, size_t size)
         snprintf(name, size, "?");
     name[size - 1] = '\0';
     name[strcspn(name, ".")] = '\0';
+}
+
+double stp_host_now_us(const void *self)
+{
+    struct timespec now = {0};
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
 static const struct {

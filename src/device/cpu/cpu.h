@@ -48,12 +48,9 @@ struct stp_cpu {
 
 /* ---- cpu_streams.c ---- */
 
-/* Microseconds of CLOCK_MONOTONIC. */
-double stp_cpu_now_us(void);
-
 /* Runs the program on this rank, a thread for each stream that has work; the
  * caller's thread waits for them and watches whether the other ranks are alive.
- * us[e] becomes the time of event 'e' by stp_cpu_now_us(), or 0 for an event
+ * us[e] becomes the time of event 'e' by stp_host_now_us(), or 0 for an event
  * that is not recorded.  After a failure no thread of it runs any more, and
  * *err is the first reason. */
 enum stp_status stp_cpu_run(struct stp_cpu *cpu, struct stp_error *err);

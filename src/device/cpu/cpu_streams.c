@@ -6,6 +6,7 @@
 
 #include "device/cpu/cpu.h"
 #include "device/cpu/reduce.h"
+#include "device/host.h"
 #include "nccl_tuner_abi.h"
 
 enum { WATCH_MS = 100 };
@@ -28,21 +29,6 @@ struct lane {
     bool started;
     pthread_t thread;
 };
-
-static struct timespec run_now(void)
-{
-    struct timespec t = {0};
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t;
-}
-
-double stp_cpu_now_us(void)
-{
-    struct timespec t = run_now();
-
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
 
 /* The one rank of a world gets its own data.  An average is a sum that the
  * ranks which get it divide. */
@@ -140,7 +126,7 @@ static void *lane_run(void *user)
                 pthread_cond_wait(&run->changed, &run->lock);
             continue;
         }
-        us = stp_cpu_now_us();
+        us = stp_host_now_us(NULL);
         if (work->kind == STP_WORK_RECORD) {
             e->us[work->event] = us;
             pthread_cond_broadcast(&run->changed);
@@ -152,7 +138,7 @@ static void *lane_run(void *user)
             struct stp_span *span = &e->trace.spans.all[e->trace.begun + i];
 
             span->begin_us = us;
-            span->end_us = stp_cpu_now_us();
+            span->end_us = stp_host_now_us(NULL);
         }
         if (status != STP_OK)
             run_fail(run, status, &err);
@@ -168,14 +154,15 @@ static void run_watch(struct run *run)
 {
     const struct stp_world *world = run->cpu->world;
     const unsigned limit_s = run->cpu->time_limit_s;
-    const double began_us = stp_cpu_now_us();
+    const double began_us = stp_host_now_us(NULL);
     struct stp_error err;
     bool failed;
 
     pthread_mutex_lock(&run->lock);
     while (run->n_running > 0 && run->status == STP_OK) {
-        struct timespec until = run_now();
+        struct timespec until = {0};
 
+        clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_nsec += WATCH_MS * 1000000L;
         if (until.tv_nsec >= 1000000000L) {
             until.tv_nsec -= 1000000000L;
@@ -188,7 +175,8 @@ static void run_watch(struct run *run)
         /* The run fails if it must end before its time. */
         if (!world->ops->alive(world->self, &err))
             run_fail(run, STP_ERR_DEVICE, &err);
-        else if (limit_s != 0 && stp_cpu_now_us() - began_us > limit_s * 1e6)
+        else if (limit_s != 0 &&
+                 stp_host_now_us(NULL) - began_us > limit_s * 1e6)
             run_fail(run,
                      stp_fail(&err, STP_ERR_DEVICE,
                               "not done after %u s, the limit for one run",

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "device/cpu/cpu.h"
+#include "device/host.h"
 #include "nccl_tuner_abi.h"
 
 /* ---- info ---- */
@@ -172,11 +173,6 @@ static enum stp_status cpu_elapsed_us(const void *self, unsigned from,
 
     *us_ret = e->us[to] - e->us[from];
     return STP_OK;
-}
-
-static double cpu_now_us(const void *self)
-{
-    return stp_cpu_now_us();
 }
 
 /* ---- tracing ---- */
@@ -389,7 +385,7 @@ static const struct stp_engine_ops cpu_ops = {
     .split = cpu_split,
     .synchronise = cpu_synchronise,
     .elapsed_us = cpu_elapsed_us,
-    .now_us = cpu_now_us,
+    .now_us = stp_host_now_us,
     .trace_begin = cpu_trace_begin,
     .trace_end = cpu_trace_end,
     .range = cpu_range,

@@ -2,13 +2,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "device/cuda/cuda.h"
 #include "device/cuda/cuda_lt.h"
 #include "device/cuda/cuda_plugin.h"
 #include "device/cuda/kernels.h"
 #include "device/cuda/train_kernels.h"
+#include "device/host.h"
 
 enum { NCCL_WITH_CHUNKS = 23000 };
 
@@ -374,14 +374,6 @@ static enum stp_status cuda_elapsed_us(const void *self, unsigned from,
     return stp_cuda_result(r, result, "cudaEventElapsedTime", err);
 }
 
-static double cuda_now_us(const void *self)
-{
-    struct timespec now = {0};
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
-
 /* ---- tracing ---- */
 
 static enum stp_status cuda_trace_begin(void *self, struct stp_error *err)
@@ -694,7 +686,7 @@ const struct stp_engine_ops stp_cuda_ops = {
     .split = cuda_split,
     .synchronise = cuda_synchronise,
     .elapsed_us = cuda_elapsed_us,
-    .now_us = cuda_now_us,
+    .now_us = stp_host_now_us,
     .trace_begin = cuda_trace_begin,
     .trace_end = cuda_trace_end,
     .range = cuda_range,

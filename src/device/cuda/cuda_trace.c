@@ -3,15 +3,8 @@
 #include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-static double trace_now_us(void)
-{
-    struct timespec now = {0};
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
+#include "device/host.h"
 
 #ifdef STP_HAVE_CUPTI
 
@@ -291,7 +284,7 @@ enum stp_status stp_cuda_trace_begin(struct stp_cuda_trace *trace, int gpu,
     }
     trace->gpu = gpu;
     the.api.now(&trace->origin_ns);
-    trace->origin_us = trace_now_us();
+    trace->origin_us = stp_host_now_us(NULL);
     trace->on = true;
     return STP_OK;
 }
@@ -408,7 +401,7 @@ void stp_cuda_trace_range(struct stp_cuda_trace *t, const char *name)
         nvtxRangePushA(name);
         stp_ranges_mark(&t->ranges, name);
         if (t->ranges.n <= STP_OPEN_RANGES)
-            t->begun_us[t->ranges.n - 1] = trace_now_us();
+            t->begun_us[t->ranges.n - 1] = stp_host_now_us(NULL);
         if (t->on)
             trace_push(stp_ranges_now(&t->ranges));
         return;
@@ -420,7 +413,7 @@ void stp_cuda_trace_range(struct stp_cuda_trace *t, const char *name)
         trace_pop();
     if (t->on && span.range.name != NULL) {
         span.begin_us = t->begun_us[t->ranges.n - 1];
-        span.end_us = trace_now_us();
+        span.end_us = stp_host_now_us(NULL);
         snprintf(span.name, sizeof(span.name), "%s", span.range.name);
         stp_spans_add(&t->host, &span, NULL);
     }
