@@ -5,7 +5,6 @@
  * threads of their own, so calls of different streams overlap. */
 #pragma once
 
-
 #include "core/status.h"
 #include "device/call.h"
 #include "launch/world.h"

@@ -148,7 +148,7 @@ struct stp_cuda {
             (result) = (step);                                                 \
     } while (0)
 
-/* ---- cuda_result.c ---- */
+/* ---- cuda_call.c ---- */
 
 /* STP_OK, or which call failed on which GPU and why. */
 enum stp_status stp_cuda_result(const struct stp_cuda_rank *rank,
@@ -157,8 +157,6 @@ enum stp_status stp_cuda_result(const struct stp_cuda_rank *rank,
 enum stp_status stp_cuda_nccl_result(const struct stp_cuda_rank *rank,
                                      int result, const char *call,
                                      struct stp_error *err);
-
-/* ---- cuda_call.c ---- */
 
 /* Calls NCCL for one rank, with 'comm' unless a split runs the collective. */
 enum stp_status stp_cuda_collective(const struct stp_cuda_rank *rank,
@@ -217,8 +215,6 @@ void stp_cuda_setup_close(struct stp_cuda_rank *rank);
 /* Whether the arm stages: its collectives are stp_cuda_stage_call()s. */
 bool stp_cuda_setup_stages(const struct stp_cuda_rank *rank);
 
-/* ---- cuda_stage.c ---- */
-
 /* Copies the input into a window, runs the collective there, and copies the
  * result out: at once, or within a group at stp_cuda_stage_end().  A collective
  * without symmetric kernels, or for which there is no place, runs plainly. */
@@ -241,10 +237,3 @@ extern const struct stp_engine_ops stp_cuda_ops;
 /* Ends a process's ranks when the last is closed, unless one failed: ranks that
  * hang then go with the process. */
 void stp_cuda_close(void *self);
-
-/* ---- cuda_survey.c ---- */
-
-/* As stp_module.survey. */
-struct stp_survey;
-enum stp_status stp_cuda_survey(struct stp_survey *survey_ret,
-                                struct stp_error *err);
