@@ -113,17 +113,6 @@ ncclResult_t mock_group_decide_rearch(struct mock_group *g);
 
 /* ---- collectives that NCCL decides separately from runs ---- */
 
-/* Moves broadcasts of several roots from the tasks to g->broadcasts. */
-void mock_apart_broadcasts(struct mock_group *g);
-
-/* Decides and schedules these broadcasts, as AllGatherV. */
-ncclResult_t mock_apart_gather(struct mock_group *g);
-
-/* Notes that a kernel runs a task, the first or another of its tasks. */
-void mock_note_kernel(struct mock_group *g, const struct mock_task *task,
-                      const struct mock_symmetric_kernel *kernel,
-                      bool is_first);
-
 /* Moves allgathers that copy engines run from the tasks to g->copies, and
  * chooses how they are copied; may call the tuner. */
 void mock_apart_copies(struct mock_group *g);
