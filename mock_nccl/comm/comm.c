@@ -31,13 +31,14 @@ static int comm_count_broken(const float *cells)
     return n;
 }
 
+/* What the tuner's 'function' returned. */
 static ncclResult_t comm_check_answer(const struct mock_comm *comm,
-                                      ncclResult_t rc)
+                                      const char *function, ncclResult_t rc)
 {
     if (rc == ncclSuccess)
         return ncclSuccess;
-    return mock_fail(rc, "tuner '%s': getCollInfo returned %d (%s)",
-                     mock_tuner_name(comm->tuner), (int)rc,
+    return mock_fail(rc, "tuner '%s': %s returned %d (%s)",
+                     mock_tuner_name(comm->tuner), function, (int)rc,
                      mock_result_name(rc));
 }
 
@@ -71,7 +72,7 @@ static ncclResult_t comm_ask_tuner(struct mock_comm *comm,
                          "tuner '%s' wrote outside the cost table: %d floats "
                          "before and %d after its %d entries",
                          mock_tuner_name(comm->tuner), before, after, n);
-    return comm_check_answer(comm, rc);
+    return comm_check_answer(comm, "getCollInfo", rc);
 }
 
 static ncclResult_t comm_ask(struct mock_comm *comm,
@@ -96,7 +97,7 @@ static ncclResult_t comm_ask(struct mock_comm *comm,
     outcome->proto = NCCL_PROTO_UNDEF;
     outcome->asked_channels = 0;
     return comm_check_answer(
-        comm,
+        comm, "getCollInfo",
         mock_tuner_ask_pair(comm->tuner, comm->context, &args, &outcome->algo,
                             &outcome->proto, &outcome->asked_channels));
 }
@@ -258,14 +259,12 @@ static ncclResult_t comm_ask_chunk(struct mock_comm *comm,
     size_t own =
         mock_default_chunk(&comm->model, work, n_channels, n_bytes, &max);
     size_t chunk = own;
-    ncclResult_t rc =
-        mock_tuner_chunk(comm->tuner, comm->context, (ncclFunc_t)work->coll,
-                         n_bytes, work->algo, work->proto, n_channels, &chunk);
 
-    if (rc != ncclSuccess)
-        return mock_fail(rc, "tuner '%s': getChunkSize returned %d (%s)",
-                         mock_tuner_name(comm->tuner), (int)rc,
-                         mock_result_name(rc));
+    MOCK_TRY(comm_check_answer(comm, "getChunkSize",
+                               mock_tuner_chunk(comm->tuner, comm->context,
+                                                (ncclFunc_t)work->coll, n_bytes,
+                                                work->algo, work->proto,
+                                                n_channels, &chunk)));
     if (chunk > max) {
         MOCK_INFO(NCCL_TUNING,
                   "%s: tuner chunk size %zu exceeds buffer max %d, clamping",
@@ -598,14 +597,9 @@ ncclResult_t mock_comm_shrink(struct mock_comm *parent,
 
 void mock_comm_destroy(struct mock_comm *comm)
 {
-    ncclResult_t rc;
-
     if (comm == NULL)
         return;
-    rc = comm_drop_plugins(comm);
-    if (rc != ncclSuccess)
-        mock_fail(rc, "tuner '%s': finalize returned %d (%s)",
-                  mock_tuner_name(comm->tuner), (int)rc, mock_result_name(rc));
+    comm_check_answer(comm, "finalize", comm_drop_plugins(comm));
     free(comm);
 }
 
