@@ -171,17 +171,15 @@ static bool loader_find_tuner(struct mock_nccl *nccl)
 static bool loader_load(struct mock_nccl *nccl)
 {
     const struct mock_loader_rules *rules = &nccl->version->loader;
-    struct mock_line_words words = {0};
     bool is_net;
     bool found;
 
     if (!loader_open_library(nccl, &is_net))
         return false;
-    words.name = mock_plugin_path(nccl->library);
     found = loader_find_tuner(nccl);
     if (!is_net)
-        mock_log_line(rules, found ? MOCK_LINE_LOADED : MOCK_LINE_UNSUPPORTED,
-                      &words);
+        MOCK_LOG_LINE(rules, found ? MOCK_LINE_LOADED : MOCK_LINE_UNSUPPORTED,
+                      .name = mock_plugin_path(nccl->library));
     if (!found && !rules->keeps_unsupported)
         loader_close_library(nccl);
     return found;
@@ -220,9 +218,7 @@ void mock_loader_release(struct mock_nccl *nccl, bool owner)
 
     pthread_mutex_lock(&nccl->lock);
     if (owner && --nccl->n_refs == 0) {
-        const struct mock_line_words words = {.name = mock_tuner_name(tuner)};
-
-        mock_log_line(rules, MOCK_LINE_CLOSING, &words);
+        MOCK_LOG_LINE(rules, MOCK_LINE_CLOSING, .name = mock_tuner_name(tuner));
         nccl->wrapped[tuner->version] = mock_tuner_has_finalize(tuner);
         loader_close_library(nccl);
         tuner->symbol = NULL;

@@ -143,7 +143,6 @@ static bool plugin_open_search(const struct mock_loader_rules *rules,
                                void **library_ret)
 {
     struct plugin_open_search s = {.rules = rules};
-    struct mock_line_words words = {.name = value, .names = s.names};
     bool is_set = value != NULL && *value != '\0';
     bool has_net = net != NULL && *net != '\0';
 
@@ -158,27 +157,25 @@ static bool plugin_open_search(const struct mock_loader_rules *rules,
     if (plugin_open_has_summary(rules)) {
         /* 2.21 omits the last name, whose failure is the reason that it logs */
         *strrchr(s.names, ' ') = '\0';
-        words = (struct mock_line_words){.why = s.why, .names = s.names + 1};
-        mock_log_line(rules,
-                      strchr(words.names, ' ') != NULL ? MOCK_LINE_ALL_FAILED
+        MOCK_LOG_LINE(rules,
+                      strchr(s.names + 1, ' ') != NULL ? MOCK_LINE_ALL_FAILED
                                                        : MOCK_LINE_ONE_FAILED,
-                      &words);
-        mock_log_line(rules, MOCK_LINE_NO_LIBRARY, &words);
+                      .why = s.why, .names = s.names + 1);
+        MOCK_LOG_LINE(rules, MOCK_LINE_NO_LIBRARY, .why = s.why,
+                      .names = s.names + 1);
         return true;
     }
-    mock_log_line(rules,
+    MOCK_LOG_LINE(rules,
                   s.names[0] != '\0' ? MOCK_LINE_MISSING : MOCK_LINE_NO_LIBRARY,
-                  &words);
+                  .name = value, .names = s.names);
     return true;
 }
 
 bool mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
                       const char *net, void **library_ret)
 {
-    const struct mock_line_words words = {.name = value};
-
     if (value != NULL && (*value != '\0' || rules->reports_empty))
-        mock_log_line(rules, MOCK_LINE_SET, &words);
+        MOCK_LOG_LINE(rules, MOCK_LINE_SET, .name = value);
     return plugin_open_search(rules, value, net, library_ret);
 }
 
@@ -224,7 +221,6 @@ void *mock_plugin_load_net(const struct mock_version *version,
                            const char *names)
 {
     const struct mock_loader_rules *rules = &version->net;
-    struct mock_line_words words = {.name = names};
     const bool is_list = rules->is_list && names != NULL;
     const char *rest = names != NULL ? names : "";
     void *library = NULL;
@@ -234,10 +230,11 @@ void *mock_plugin_load_net(const struct mock_version *version,
     if (library != NULL)
         dlclose(library);
     if (is_list)
-        mock_log_line(rules, MOCK_LINE_SET, &words);
+        MOCK_LOG_LINE(rules, MOCK_LINE_SET, .name = names);
     do {
         const size_t len = is_list ? strcspn(rest, ",") : strlen(rest);
         char name[PATH_MAX];
+        struct mock_line_words words;
 
         snprintf(name, sizeof(name), "%.*s", (int)len, rest);
         rest += len + (rest[len] == ',');
@@ -246,8 +243,9 @@ void *mock_plugin_load_net(const struct mock_version *version,
         plugin_open_search(rules, name, NULL, &library);
         if (library == NULL)
             continue;
-        words.name = mock_plugin_path(library);
-        words.names = names != NULL ? name : NET_PREFIX ".so";
+        words = (struct mock_line_words){
+            .name = mock_plugin_path(library),
+            .names = names != NULL ? name : NET_PREFIX ".so"};
         if (plugin_open_has_net(version, library, "net", "ncclNetPlugin")) {
             plugin_open_has_net(version, library, "collnet",
                                 "ncclCollNetPlugin");

@@ -16,6 +16,10 @@ void mock_log_line(const struct mock_loader_rules *rules,
                    enum mock_line_kind said,
                    const struct mock_line_words *words);
 
+/* The same, with the members that the line has. */
+#define MOCK_LOG_LINE(rules, said, ...)                                        \
+    mock_log_line(rules, said, &(struct mock_line_words){__VA_ARGS__})
+
 /* Opens the library of 'value' of NCCL_TUNER_PLUGIN or NCCL_PROFILER_PLUGIN, or
  * if that fails and the version searches by name, the library of
  * NCCL_NET_PLUGIN = 'net'; NULL for unset variables.  *library_ret is NULL if

@@ -102,7 +102,6 @@ static bool profiler_find(struct mock_profiler *p)
 static bool profiler_load(struct mock_profiler *p)
 {
     const struct mock_loader_rules *rules = &p->rules->loader;
-    struct mock_line_words words = {0};
     bool searches = mock_plugin_open(rules, p->plugin, NULL, &p->library);
     bool is_net = searches && p->library == NULL && p->net != NULL &&
                   rules->net != MOCK_NET_NEVER;
@@ -112,11 +111,10 @@ static bool profiler_load(struct mock_profiler *p)
         p->library = mock_plugin_open_net(rules, p->net);
     if (p->library == NULL)
         return false;
-    words.name = mock_plugin_path(p->library);
     found = profiler_find(p);
     if (!is_net)
-        mock_log_line(rules, found ? MOCK_LINE_LOADED : MOCK_LINE_UNSUPPORTED,
-                      &words);
+        MOCK_LOG_LINE(rules, found ? MOCK_LINE_LOADED : MOCK_LINE_UNSUPPORTED,
+                      .name = mock_plugin_path(p->library));
     if (!found) {
         dlclose(p->library);
         p->library = NULL;
@@ -127,15 +125,13 @@ static bool profiler_load(struct mock_profiler *p)
 static void profiler_release(struct mock_profiler *p)
 {
     const ncclProfiler_v5_t *any;
-    struct mock_line_words words = {0};
 
     pthread_mutex_lock(&p->lock);
     if (--p->n_refs == 0) {
         any = atomic_exchange(&p->symbol, NULL);
-        if (any != NULL) {
-            words.name = any->name;
-            mock_log_line(&p->rules->loader, MOCK_LINE_CLOSING, &words);
-        }
+        if (any != NULL)
+            MOCK_LOG_LINE(&p->rules->loader, MOCK_LINE_CLOSING,
+                          .name = any->name);
         dlclose(p->library);
         p->library = NULL;
         p->status = READY;
