@@ -42,10 +42,6 @@ int stp_cmd_derive(int argc, char **argv);
 int stp_cmd_verify(int argc, char **argv);
 int stp_cmd_tune(int argc, char **argv);
 int stp_cmd_explain(int argc, char **argv);
-
-/* `steptune explain FILE`: prints what the NCCL log says, and returns the exit
- * status. */
-int stp_explain_log(const char *path, bool is_json);
 int stp_cmd_check(int argc, char **argv);
 int stp_cmd_replay(int argc, char **argv);
 int stp_cmd_run(int argc, char **argv);
@@ -82,9 +78,6 @@ struct stp_machine_list stp_list_machines(void);
 
 /* The folder where the names of --on are looked for, to be printed. */
 const char *stp_machines_folder(char path[STP_CLI_PATH]);
-
-/* The name of a machine by the absolute path of its folder. */
-const char *stp_machine_name(const char *path);
 
 /* Whether --on and --backend, NULL if not given, mean this machine itself: its
  * GPUs or CPUs. */

@@ -7,7 +7,7 @@
 
 #include "analyse/explain/explain.h"
 #include "analyse/explain/why.h"
-#include "cli/cli.h"
+#include "cli/doctor/doctor.h"
 #include "core/policy/memory_policy.h"
 #include "core/text.h"
 #include "plugin/lower.h"
@@ -270,7 +270,7 @@ static enum stp_status explain_why(struct explain *e)
     struct stp_why why;
     struct stp_choice_cases versions = {.n = 0};
     struct stp_why_report report = {.why = &why,
-                                    .machine = stp_machine_name(e->machine),
+                                    .machine = stp_base_name(e->machine),
                                     .plugin = e->options.plugin,
                                     .policy = e->o->policy};
     char *text = NULL, *rule = NULL;
@@ -371,8 +371,8 @@ static enum stp_status explain_diff(struct explain *e)
                      stp_overlay_add(&both.overlay, c, explained, 2, e->err));
     if (status == STP_OK && !e->o->machine.json)
         printf("On %s, at %zu sizes of each collective:\n\n",
-               stp_machine_name(e->machine), explained[0].n_sizes);
-    stp_table_word(&t, "machine", NULL, stp_machine_name(e->machine));
+               stp_base_name(e->machine), explained[0].n_sizes);
+    stp_table_word(&t, "machine", NULL, stp_base_name(e->machine));
     stp_table_count(&t, "sizes_asked", NULL, explained[0].n_sizes);
     for (size_t i = 0; i < both.overlay.n_rows; i++) {
         const struct stp_overlay_pick *p = both.overlay.rows[i].picks;
@@ -405,7 +405,7 @@ static void explain_print_title(const struct explain *e)
     else if (e->is_alone || e->o->nccl != NULL)
         printf("NCCL %s", e->nccl);
     printf(" on %s, one collective at a time, of plain buffers%s%s\n\n",
-           stp_machine_name(e->machine),
+           stp_base_name(e->machine),
            same ? "; the policy keeps the bits of AUTO" : "",
            e->options.is_over ? "; AUTO is NCCL alone, without the tuner below"
                               : "");
@@ -549,12 +549,13 @@ static int explain_run(void *user)
 
 int stp_cmd_explain(int argc, char **argv)
 {
+    static struct stp_doctor doctor;
     struct explain_options o = {0};
     bool is_none;
 
     stp_options_read(&explain_line, argc, argv, &o);
     if (o.file.n > 0)
-        return stp_explain_log(o.file.v[0], o.machine.json);
+        return stp_doctor_log(&doctor, o.file.v[0], true, o.machine.json);
     /* another vendor's plugin may run, too, as the OTHER of --diff */
     is_none = o.plugin == NULL || strcmp(o.plugin, "none") == 0;
     return stp_run_plugin(is_none && o.diff != NULL && explain_is_plugin(o.diff)

@@ -11,6 +11,7 @@
 #include "child/job.h"
 #include "cli/cli.h"
 #include "core/nearest.h"
+#include "core/text.h"
 #include "report/file.h"
 #include "report/take.h"
 
@@ -124,7 +125,7 @@ static void locate_add_machines(const char *folder,
         snprintf(inside, sizeof(inside), "%s/%s/machine.csv", folder, name);
         is_new = name[0] != '.' && access(inside, F_OK) == 0;
         for (size_t k = 0; k < n_before && is_new; k++)
-            is_new = strcmp(stp_machine_name(list->paths[k]), name) != 0;
+            is_new = strcmp(stp_base_name(list->paths[k]), name) != 0;
         if (is_new && locate_file(list->paths[list->n], folder, "", name))
             list->n++;
         free(entries[i]);
@@ -172,7 +173,7 @@ enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
     list = stp_list_machines();
     for (size_t i = 0; i < list.n && used < sizeof(names); i++)
         used += (size_t)snprintf(names + used, sizeof(names) - used, "%s ",
-                                 stp_machine_name(list.paths[i]));
+                                 stp_base_name(list.paths[i]));
     free(list.paths);
     return stp_fail(err, STP_ERR_IO,
                     "no recorded machine '%.80s', expected a folder with a "
@@ -189,11 +190,6 @@ int stp_choose_machine(const char *on, char path[STP_CLI_PATH])
         return STP_EXIT_OK;
     stp_complain_error(NULL, &err);
     return STP_EXIT_NOTHING;
-}
-
-const char *stp_machine_name(const char *path)
-{
-    return strrchr(path, '/') + 1;
 }
 
 /* A library of ours: ../lib/FOLDER/NAME, or where the system has libraries. */

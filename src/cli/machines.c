@@ -160,7 +160,6 @@ int stp_cmd_machines(int argc, char **argv)
 {
     struct machines_options o = {0};
     struct stp_machine_list list = {0};
-    struct stp_error err;
     int exit_status = STP_EXIT_OK;
 
     stp_options_read(&machines_line, argc, argv, &o);
@@ -169,11 +168,7 @@ int stp_cmd_machines(int argc, char **argv)
     else
         STP_TAKE(list.paths, (size_t)o.names.n);
     for (int i = 0; i < o.names.n && exit_status == STP_EXIT_OK; i++)
-        if (stp_find_machine(o.names.v[i], list.paths[list.n++], &err) !=
-            STP_OK) {
-            stp_complain_error(NULL, &err);
-            exit_status = STP_EXIT_NOTHING;
-        }
+        exit_status = stp_choose_machine(o.names.v[i], list.paths[list.n++]);
     if (exit_status == STP_EXIT_OK && !machines_print(&list, o.names.n > 0))
         exit_status = STP_EXIT_FAILED;
     free(list.paths);

@@ -131,7 +131,7 @@ static enum stp_status report_normal(const struct report_options *o,
         machine.on = path;
         status = report_play(data, &machine, other, err);
         normal.other = other;
-        normal.other_name = stp_machine_name(path);
+        normal.other_name = stp_base_name(path);
     }
     if (status == STP_OK)
         stp_print_normal(&normal, machine.json, stdout);

@@ -131,7 +131,7 @@ int stp_cmd_doctor(int argc, char **argv)
         return STP_EXIT_OK;
     d.measurements = o.measurements;
     if (o.log != NULL)
-        return stp_doctor_log(&d, o.log, o.json);
+        return stp_doctor_log(&d, o.log, false, o.json);
     d.root = stp_doctor_setting("STEPTUNE_ROOT"); /* tests' own: for / */
     /* NCCL asks the user database; tests have a home of their own */
     user = d.root[0] == '\0' ? getpwuid(getuid()) : NULL;

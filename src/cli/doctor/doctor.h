@@ -87,8 +87,10 @@ void stp_doctor_stage(struct stp_doctor *d);
 /* Whether a variable, *v_ret, switches off what the arm needs. */
 bool stp_doctor_off_for(const char *arm, struct stp_variable *v_ret);
 
-/* Judges a job by its NCCL log, prints that, returns the exit status. */
-int stp_doctor_log(struct stp_doctor *d, const char *path, bool is_json);
+/* Judges a job by its NCCL log, prints that, and all that the log says if
+ * 'is_whole', returns the exit status. */
+int stp_doctor_log(struct stp_doctor *d, const char *path, bool is_whole,
+                   bool is_json);
 
 /* Writes the plugin interfaces of the libnccl that was found into a folder;
  * returns the exit status. */

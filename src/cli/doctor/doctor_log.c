@@ -343,8 +343,7 @@ static void log_take_variables(struct stp_doctor *d,
     stp_doctor_paths(d);
 }
 
-/* Judges a log, and prints all that it says if 'is_whole'. */
-static int log_run(struct stp_doctor *d, const char *path, bool is_whole,
+int stp_doctor_log(struct stp_doctor *d, const char *path, bool is_whole,
                    bool is_json)
 {
     struct stp_job_log log;
@@ -366,16 +365,4 @@ static int log_run(struct stp_doctor *d, const char *path, bool is_whole,
         stp_print_job_log(&log, &d->diagnosis, is_json, stdout);
     stp_job_log_free(&log);
     return exit_status;
-}
-
-int stp_doctor_log(struct stp_doctor *d, const char *path, bool is_json)
-{
-    return log_run(d, path, false, is_json);
-}
-
-int stp_explain_log(const char *path, bool is_json)
-{
-    static struct stp_doctor d;
-
-    return log_run(&d, path, true, is_json);
 }
