@@ -166,10 +166,8 @@ int stp_check_arms(const char *list, const char *channels, const int *colls,
     struct stp_error err;
 
     if (stp_parse_arms(NULL, list != NULL ? list : "all", channels, &arms,
-                       &err) != STP_OK) {
-        stp_complain_error(NULL, &err);
-        return STP_EXIT_USAGE;
-    }
+                       &err) != STP_OK)
+        return STP_MISUSE("%s", err.text);
     while (arms_next_named(&list, &arm))
         if (arms_lack_kernel(&arm, n_colls > 0 ? colls : all,
                              n_colls > 0 ? n_colls : NCCL_NUM_TUNED_FUNCS))

@@ -356,6 +356,9 @@ extern const char *stp_command_name;
 /* Prints "COMMAND: TEXT" to standard error.  Returns STP_EXIT_FAILED. */
 int stp_complain(const char *fmt, ...) STP_PRINTF(1, 2);
 
+/* The same, of a command line; STP_EXIT_USAGE. */
+#define STP_MISUSE(...) (stp_complain(__VA_ARGS__), STP_EXIT_USAGE)
+
 /* Prints an error about the file 'path', or about none if it is NULL. */
 int stp_complain_error(const char *path, const struct stp_error *err);
 

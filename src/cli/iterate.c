@@ -500,10 +500,9 @@ int stp_cmd_iterate(int argc, char **argv)
     int exit_status;
 
     stp_options_read(&iterate_line, argc, argv, &c.o);
-    if (o->run.n_procs > 1) {
-        stp_complain("--procs with %u numbers, expected one", o->run.n_procs);
-        return STP_EXIT_USAGE;
-    }
+    if (o->run.n_procs > 1)
+        return STP_MISUSE("--procs with %u numbers, expected one",
+                          o->run.n_procs);
     exit_status = iterate_check_arms(o);
     STP_THEN(exit_status,
              stp_check_needs(o->machine.on, o->run.backend, "iterate",

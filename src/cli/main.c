@@ -94,9 +94,9 @@ static int main_refuse(const char *word)
         snprintf(names + used, sizeof(names) - used, "%s ", commands[i].name);
     }
     stp_hint_nearest(word, strlen(word), names, hint);
-    stp_complain("no command '%s'%s", word,
-                 hint[0] != '\0' ? hint : "; `steptune --help` lists them");
-    return STP_EXIT_USAGE;
+    return STP_MISUSE("no command '%s'%s", word,
+                      hint[0] != '\0' ? hint
+                                      : "; `steptune --help` lists them");
 }
 
 int main(int argc, char **argv)

@@ -186,13 +186,11 @@ int stp_check_sizes(const struct stp_measure_options *measure)
     if (measure->begin <= stp_max_bytes(measure))
         return STP_EXIT_OK;
     if (measure->end > 0)
-        stp_complain("-b %" PRIu64 " is above -e %" PRIu64, measure->begin,
-                     measure->end);
-    else
-        stp_complain("-b %" PRIu64 " is above the largest message, which is "
-                     "1G without -e",
-                     measure->begin);
-    return STP_EXIT_USAGE;
+        return STP_MISUSE("-b %" PRIu64 " is above -e %" PRIu64, measure->begin,
+                          measure->end);
+    return STP_MISUSE("-b %" PRIu64 " is above the largest message, which is "
+                      "1G without -e",
+                      measure->begin);
 }
 
 void stp_report_begin(const struct stp_device_info *info,
@@ -225,8 +223,7 @@ int stp_choose_type(struct stp_measure_options *measure)
         measure->types[measure->n_types++] = STP_TYPE_BF16;
     if (measure->n_types == 1)
         return STP_EXIT_OK;
-    stp_complain("-d with several types, expected one type");
-    return STP_EXIT_USAGE;
+    return STP_MISUSE("-d with several types, expected one type");
 }
 
 int stp_exit_status(enum stp_status status)

@@ -637,16 +637,12 @@ int stp_cmd_record(int argc, char **argv)
 
     stp_options_read(&record_line, argc, argv, &o);
     /* recorded machines are of bf16 sums and of all collectives */
-    if (m->n_types > 1 || (m->n_types == 1 && m->types[0] != STP_TYPE_BF16)) {
-        stp_complain("-d %s, expected bf16: times are recorded in it",
-                     stp_type_name(m->types[0]));
-        return STP_EXIT_USAGE;
-    }
-    if (stp_is_on_cpus(o.machine.on, o.run.backend)) {
-        stp_complain("search graphs and choices are NCCL's, expected --on cuda "
-                     "or a recorded machine");
-        return STP_EXIT_USAGE;
-    }
+    if (m->n_types > 1 || (m->n_types == 1 && m->types[0] != STP_TYPE_BF16))
+        return STP_MISUSE("-d %s, expected bf16: times are recorded in it",
+                          stp_type_name(m->types[0]));
+    if (stp_is_on_cpus(o.machine.on, o.run.backend))
+        return STP_MISUSE("search graphs and choices are NCCL's, expected --on "
+                          "cuda or a recorded machine");
     if (stp_check_sizes(m) != STP_EXIT_OK)
         return STP_EXIT_USAGE;
     m->types[0] = STP_TYPE_BF16;
@@ -654,11 +650,8 @@ int stp_cmd_record(int argc, char **argv)
     for (int c = 0; m->n_colls == (unsigned)c && c < NCCL_NUM_TUNED_FUNCS; c++)
         m->colls[m->n_colls++] = c;
     if (stp_parse_arms(NULL, "all", NULL, &o.window_arms, &err) != STP_OK ||
-        stp_parse_arms(NULL, "all", o.channels, &o.sweep_arms, &err) !=
-            STP_OK) {
-        stp_complain_error(NULL, &err);
-        return STP_EXIT_USAGE;
-    }
+        stp_parse_arms(NULL, "all", o.channels, &o.sweep_arms, &err) != STP_OK)
+        return STP_MISUSE("%s", err.text);
     if (o.log == NULL && stp_check_needs(o.machine.on, o.run.backend,
                                          "record NAME", false) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;

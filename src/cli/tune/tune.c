@@ -384,15 +384,11 @@ int stp_cmd_tune(int argc, char **argv)
     exit_status = stp_choose_type(&o.plan.measure);
     STP_THEN(exit_status, stp_check_sizes(&o.plan.measure));
     if (exit_status == STP_EXIT_OK && o.machine.on != NULL &&
-        strcmp(o.machine.on, "cpu") == 0) {
-        stp_complain("--on cpu has no algorithms and protocols to choose from, "
-                     "expected --on cuda or a recorded machine");
-        return STP_EXIT_USAGE;
-    }
-    if (exit_status == STP_EXIT_OK && !stp_tune_name_files(o.output, &files)) {
-        stp_complain("-o: the path is too long");
-        return STP_EXIT_USAGE;
-    }
+        strcmp(o.machine.on, "cpu") == 0)
+        return STP_MISUSE("--on cpu has no algorithms and protocols to choose "
+                          "from, expected --on cuda or a recorded machine");
+    if (exit_status == STP_EXIT_OK && !stp_tune_name_files(o.output, &files))
+        return STP_MISUSE("-o: the path is too long");
     STP_THEN(exit_status, stp_check_needs(o.machine.on, NULL, "tune", true));
     if (exit_status != STP_EXIT_OK)
         return exit_status;
