@@ -40,6 +40,10 @@ void stp_usage_error(const struct argp_state *state, const char *fmt, ...)
 
 static char expected[256];
 
+/* Writes what was expected, and is that. */
+#define EXPECT(...)                                                            \
+    (snprintf(expected, sizeof(expected), __VA_ARGS__), expected)
+
 const char *stp_option_flag(const struct stp_option *option, const char *text,
                             void *at)
 {
@@ -90,13 +94,9 @@ static const char *option_read_number(const struct stp_option *option,
         *n_ret = n;
         return NULL;
     }
-    if (max == UINT64_MAX)
-        snprintf(expected, sizeof(expected), "a number from %ju",
-                 (uintmax_t)min);
-    else
-        snprintf(expected, sizeof(expected), "a number from %ju to %ju",
-                 (uintmax_t)min, (uintmax_t)max);
-    return expected;
+    return max == UINT64_MAX ? EXPECT("a number from %ju", (uintmax_t)min)
+                             : EXPECT("a number from %ju to %ju",
+                                      (uintmax_t)min, (uintmax_t)max);
 }
 
 const char *stp_option_count(const struct stp_option *option, const char *text,
@@ -138,11 +138,9 @@ const char *stp_option_double(const struct stp_option *option, const char *text,
 
     if (!stp_parse_double(text, strlen(text), &value) || value < option->min ||
         (option->above && value <= option->min) ||
-        (option->max > 0 && value > option->max)) {
-        snprintf(expected, sizeof(expected), "a number %s %g",
-                 option->above ? "above" : "from", option->min);
-        return expected;
-    }
+        (option->max > 0 && value > option->max))
+        return EXPECT("a number %s %g", option->above ? "above" : "from",
+                      option->min);
     *(double *)at = value;
     return NULL;
 }
@@ -161,9 +159,8 @@ const char *stp_option_share(const struct stp_option *option, const char *text,
             return NULL;
         }
     }
-    snprintf(expected, sizeof(expected), "a share from 0%% to 100%% such as %s",
-             option->value != NULL ? option->value : "1%");
-    return expected;
+    return EXPECT("a share from 0%% to 100%% such as %s",
+                  option->value != NULL ? option->value : "1%");
 }
 
 const char *stp_option_duration(const struct stp_option *option,
@@ -210,10 +207,8 @@ const char *stp_option_coll(const struct stp_option *option, const char *text,
 {
     int coll = stp_coll_from_name(text, strlen(text));
 
-    if (coll < 0) {
-        snprintf(expected, sizeof(expected), "one of %s", stp_coll_names());
-        return expected;
-    }
+    if (coll < 0)
+        return EXPECT("one of %s", stp_coll_names());
     *(int *)at = coll;
     return NULL;
 }
@@ -238,11 +233,10 @@ static const char *option_read_list(const struct stp_option *option,
             values[(*n_entries)++] = i;
         return NULL;
     }
-    if (n > option->most || n < option->least) {
-        snprintf(expected, sizeof(expected), "at most %u entries",
-                 option->most);
-        return option->expected != NULL ? option->expected : expected;
-    }
+    if (n > option->most || n < option->least)
+        return option->expected != NULL
+                   ? option->expected
+                   : EXPECT("at most %u entries", option->most);
     for (size_t i = 0; i < n; i++) {
         char *entry = entries + i * option->size;
         const char *wrong;
@@ -255,10 +249,8 @@ static const char *option_read_list(const struct stp_option *option,
         }
         for (const char *e = entries; !option->repeats && e < entry;
              e += option->size)
-            if (memcmp(e, entry, option->size) == 0) {
-                snprintf(expected, sizeof(expected), "%s at most once", word);
-                return expected;
-            }
+            if (memcmp(e, entry, option->size) == 0)
+                return EXPECT("%s at most once", word);
         if (option->is_ascending && i > 0 &&
             *(const unsigned *)(const void *)entry <=
                 *(const unsigned *)(const void *)(entry - option->size))
