@@ -534,7 +534,7 @@ enum { N_CHOICES = 4, MIN_ROUNDS = 2, MAX_WORDS = 4096 };
  * and variables of NCCL.  With same_bits the policy alone.  The comparison is
  * printed, or becomes a member of 'json'.  Returns the exit status. */
 static int job_run_again(const struct stp_tune_job *job, bool has_learned,
-                         struct cJSON *json)
+                         cJSON *json)
 {
     char stage[STP_CLI_PATH];
     /* In the order in which they are left out for want of runs, the last one

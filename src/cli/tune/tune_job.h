@@ -3,8 +3,6 @@
 
 #include <stdbool.h>
 
-struct cJSON;
-
 struct stp_tune_job {
     char **argv;        /* the command; NULL behind the last */
     const char *output; /* the policy's file */
