@@ -624,6 +624,13 @@ int stp_tune_job(const struct stp_tune_job *job)
         (!run.is_of_rank_0 || stp_launched_by() != STP_LAUNCHED_BY_HAND))
         return stp_refuse_launcher("steptune tune --runs 8 -- torchrun "
                                    "train.py");
+    if (job->runs > 0 &&
+        (strchr(job->output, ',') != NULL || strcmp(job->output, "none") == 0 ||
+         strcmp(job->output, "nccl") == 0))
+        return stp_complain("--runs with -o '%s', expected a file whose name "
+                            "has no comma and is not none or nccl, as lists of "
+                            "`steptune compare` have these",
+                            job->output);
     stp_job_print_command(job->argv, run.command);
     if (stp_find_plugin("steptune-online", run.plugin, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
