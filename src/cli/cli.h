@@ -158,12 +158,9 @@ int stp_find_staging(const char *rules, char absolute[STP_CLI_PATH],
 int stp_check_preload(const char *path);
 
 /* Makes a folder for a job in $TMPDIR or /tmp whose name begins with 'name',
- * and holds signals, so that it is removed; false, and says why, if it cannot
- * be made. */
+ * and holds signals, so that it is removed by stp_folder_remove(); false, and
+ * says why, if it cannot be made. */
 bool stp_make_temporary(const char *name, char path[STP_CLI_PATH]);
-
-/* Removes such a folder, and the files in it. */
-void stp_remove_temporary(const char *path);
 
 /* The absolute path of something that exists; false if it does not. */
 bool stp_absolute_path(const char *path, char absolute[STP_CLI_PATH]);

@@ -48,21 +48,6 @@ bool stp_make_temporary(const char *name, char path[STP_CLI_PATH])
     return false;
 }
 
-void stp_remove_temporary(const char *path)
-{
-    char file[STP_CLI_PATH + 256];
-    const struct dirent *entry;
-    DIR *folder = opendir(path);
-
-    while (folder != NULL && (entry = readdir(folder)) != NULL)
-        if (entry->d_name[0] != '.' &&
-            snprintf(file, sizeof(file), "%s/%s", path, entry->d_name) > 0)
-            unlink(file);
-    if (folder != NULL)
-        closedir(folder);
-    rmdir(path);
-}
-
 /* The absolute path of FOLDER/RELATIVE/NAME; false if there is no such file. */
 static bool locate_file(char path[STP_CLI_PATH], const char *folder,
                         const char *relative, const char *name)

@@ -14,6 +14,7 @@
 #include "plugin/online/online_settings.h"
 #include "plugin/online/recorder.h"
 #include "report/file.h"
+#include "report/folder.h"
 #include "report/learning/journal.h"
 #include "report/learning/learning.h"
 #include "report/learning/ledgers.h"
@@ -496,6 +497,6 @@ int stp_cmd_run(int argc, char **argv)
         }
         exit_status = end.status;
     }
-    stp_remove_temporary(folder);
+    stp_folder_remove(folder);
     return exit_status;
 }

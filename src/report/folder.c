@@ -43,8 +43,7 @@ static bool folder_remove_file(void *user, const char *folder, const char *name)
     return folder_join(path, folder, "/", name) && unlink(path) == 0;
 }
 
-/* A folder of files and nothing else. */
-static bool folder_remove_folder(const char *path)
+bool stp_folder_remove(const char *path)
 {
     return folder_for_each(path, folder_remove_file, NULL) && rmdir(path) == 0;
 }
@@ -63,7 +62,7 @@ enum stp_status stp_folder_begin(const char *path, bool replace,
     if (!replace && lstat(path, &st) == 0)
         return stp_fail(err, STP_ERR_IO, "'%.160s' exists; --force replaces it",
                         path);
-    if (lstat(f.temporary, &st) == 0 && !folder_remove_folder(f.temporary))
+    if (lstat(f.temporary, &st) == 0 && !stp_folder_remove(f.temporary))
         return stp_cannot(err, "remove", f.temporary);
     if (mkdir(f.temporary, 0777) != 0)
         return stp_cannot(err, "make the folder", f.temporary);
@@ -115,7 +114,7 @@ static enum stp_status folder_replace(const struct stp_folder *folder,
         rename(old, folder->path);
         return status;
     }
-    return folder_remove_folder(old) ? STP_OK : stp_cannot(err, "remove", old);
+    return stp_folder_remove(old) ? STP_OK : stp_cannot(err, "remove", old);
 }
 
 enum stp_status stp_folder_commit(const struct stp_folder *folder,
@@ -136,7 +135,7 @@ enum stp_status stp_folder_commit(const struct stp_folder *folder,
 
 void stp_folder_abandon(const struct stp_folder *folder)
 {
-    folder_remove_folder(folder->temporary);
+    stp_folder_remove(folder->temporary);
 }
 
 enum stp_status stp_folder_make(const char *path, struct stp_error *err)

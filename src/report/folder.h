@@ -36,5 +36,8 @@ enum stp_status stp_folder_commit(const struct stp_folder *folder,
 /* Makes the folder 'path', and those above it, if need be.  STP_ERR_IO. */
 enum stp_status stp_folder_make(const char *path, struct stp_error *err);
 
+/* Removes a folder of files and nothing else. */
+bool stp_folder_remove(const char *path);
+
 /* Throws away what was written. */
 void stp_folder_abandon(const struct stp_folder *folder);

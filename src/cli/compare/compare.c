@@ -337,7 +337,7 @@ static int compare_body(void *user, const struct stp_world *world)
     s->world = world;
     if (stp_make_temporary("steptune-compare", s->temporary)) {
         status = compare_run_session(s);
-        stp_remove_temporary(s->temporary);
+        stp_folder_remove(s->temporary);
     } else {
         status = STP_EXIT_FAILED;
     }

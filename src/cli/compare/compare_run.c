@@ -12,6 +12,7 @@
 #include "analyse/traces/traces.h"
 #include "cli/compare/compare.h"
 #include "core/text.h"
+#include "report/folder.h"
 #include "report/learning/ledgers.h"
 
 /* Collectives of a process that are recorded: more make no step more certain,
@@ -442,6 +443,6 @@ int stp_compare_run(struct stp_compare_session *s, unsigned round,
         status = stp_complain_in(s->world, STP_ERR_DEVICE, &s->lost);
     else if (status == STP_EXIT_OK && s->signal == 0)
         status = attempt_take(&a);
-    stp_remove_temporary(a.ledger);
+    stp_folder_remove(a.ledger);
     return status;
 }

@@ -314,25 +314,18 @@ static int tune_run(const struct tuning *t, const struct stp_tune_plan *plan,
 static int tune_run_in_own_folder(const struct tuning *t,
                                   const struct stp_tune_plan *plan)
 {
-    char home[] = P_tmpdir "/steptune-tune-XXXXXX";
-    char path[STP_FOLDER_PATH];
-    struct stp_folder folder;
+    char home[STP_FOLDER_PATH], path[STP_FOLDER_PATH + 16];
     struct stp_tune_files files;
-    struct stp_error err;
     int exit_status = STP_EXIT_FAILED;
 
+    snprintf(home, sizeof(home), "%s/steptune-tune-XXXXXX",
+             stp_job_has("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     if (mkdtemp(home) == NULL)
-        return stp_complain("cannot make a folder in " P_tmpdir);
-    snprintf(path, sizeof(path), "%s/run", home);
-    if (stp_folder_begin(path, false, &folder, &err) != STP_OK) {
-        rmdir(home);
-        return stp_complain_error(NULL, &err);
-    }
-    if (stp_folder_file(&folder, "steptune.conf", path) &&
-        stp_tune_name_files(path, &files))
+        return stp_complain("cannot make a folder '%s'", home);
+    snprintf(path, sizeof(path), "%s/steptune.conf", home);
+    if (stp_tune_name_files(path, &files))
         exit_status = tune_run(t, plan, &files);
-    stp_folder_abandon(&folder);
-    rmdir(home);
+    stp_folder_remove(home);
     return exit_status;
 }
 

@@ -16,6 +16,7 @@
 #include "launch/launch.h"
 #include "plugin/settings.h"
 #include "report/file.h"
+#include "report/folder.h"
 #include "report/json.h"
 #include "report/learning/learning.h"
 #include "report/learning/job_rules.h"
@@ -522,7 +523,7 @@ static int job_follow(struct job_run *run, bool is_there)
         run->journal[0] = '\0';
     snprintf(run->output, STP_PATH_SIZE, "%.4000s/job.txt", run->folder);
     STP_THEN(exit_status, job_run(run));
-    stp_remove_temporary(run->folder);
+    stp_folder_remove(run->folder);
     return exit_status == STP_EXIT_OK ? run->end.status : exit_status;
 }
 
@@ -658,7 +659,7 @@ int stp_tune_job(const struct stp_tune_job *job)
     stp_ledgers_free(&result.ledgers);
     stp_learning_free(&result.all);
     stp_learning_free(&result.last);
-    stp_remove_temporary(run.folder);
+    stp_folder_remove(run.folder);
     stp_lock_release(&lock);
     if (run.is_settled && job->limit_s == 0) /* it may never end by itself */
         again.limit_s = (unsigned)ceil(run.end.wall_s);
