@@ -32,8 +32,7 @@ ncclResult_t mock_csv_fail(const struct mock_csv *csv, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    return mock_fail(ncclInvalidArgument, "%s:%d: %s", csv->path, csv->n_line,
-                     text);
+    return mock_refuse("%s:%d: %s", csv->path, csv->n_line, text);
 }
 
 int mock_csv_line(const struct mock_csv *csv)
@@ -81,8 +80,7 @@ static ncclResult_t csv_read_header(struct mock_csv *csv)
     ncclResult_t rc;
 
     if (!csv_read_line(csv))
-        return mock_fail(ncclInvalidArgument, "%s: empty, no header line",
-                         csv->path);
+        return mock_refuse("%s: empty, no header line", csv->path);
     rc = csv_split(csv);
     csv->n_header = csv->n_fields;
     for (int c = 0; c < csv->n_columns; c++)

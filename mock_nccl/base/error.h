@@ -22,6 +22,9 @@ static inline ncclResult_t mock_error_result(ncclResult_t result)
 #define mock_fail(result, ...)                                                 \
     (mock_set_error(__VA_ARGS__), mock_error_result(result))
 
+/* mock_fail() of an invalid argument. */
+#define mock_refuse(...) mock_fail(ncclInvalidArgument, __VA_ARGS__)
+
 /* mock_fail() for a failed allocation. */
 static inline ncclResult_t mock_fail_memory(void)
 {

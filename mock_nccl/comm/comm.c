@@ -502,10 +502,9 @@ ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
 
     if (options->limits.min_ctas < 0 ||
         options->limits.min_ctas > options->limits.max_ctas)
-        return mock_fail(ncclInvalidArgument,
-                         "minCTAs of %d and maxCTAs of %d, but NCCL expects "
-                         "maxCTAs wherever minCTAs is set, and no less",
-                         options->limits.min_ctas, options->limits.max_ctas);
+        return mock_refuse("minCTAs of %d and maxCTAs of %d, but NCCL expects "
+                           "maxCTAs wherever minCTAs is set, and no less",
+                           options->limits.min_ctas, options->limits.max_ctas);
     comm = calloc(1, sizeof(*comm));
     if (comm == NULL)
         return mock_fail_memory();

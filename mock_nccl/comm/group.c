@@ -327,16 +327,13 @@ static ncclResult_t group_check_call(const struct mock_call *call,
             outcome->cost[a][p] = outcome->cost_after[a][p] =
                 NCCL_ALGO_PROTO_IGNORE;
     if ((unsigned)call->coll >= NCCL_NUM_TUNED_FUNCS)
-        return mock_fail(ncclInvalidArgument, "no collective %d",
-                         (int)call->coll);
+        return mock_refuse("no collective %d", (int)call->coll);
     if (element != 1 && element != 2 && element != 4 && element != 8)
-        return mock_fail(ncclInvalidArgument, "no type of %zu bytes", element);
+        return mock_refuse("no type of %zu bytes", element);
     if (call->fp8 && element != 1)
-        return mock_fail(ncclInvalidArgument, "no fp8 type of %zu bytes",
-                         element);
+        return mock_refuse("no fp8 type of %zu bytes", element);
     if (filled_ret->n_pipe_ops < 1)
-        return mock_fail(ncclInvalidArgument, "%d operations in a group",
-                         call->n_pipe_ops);
+        return mock_refuse("%d operations in a group", call->n_pipe_ops);
     return ncclSuccess;
 }
 

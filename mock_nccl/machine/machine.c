@@ -224,8 +224,7 @@ static ncclResult_t machine_read_info(const char *path,
     MOCK_TRY(mock_csv_open(path, machine_fields, N_FIELDS, &csv));
     rc = mock_csv_next(csv, &row);
     if (rc == ncclSuccess && !row)
-        rc =
-            mock_fail(ncclInvalidArgument, "%s: no row below the header", path);
+        rc = mock_refuse("%s: no row below the header", path);
     MOCK_THEN(rc, machine_read_row(csv, info));
     MOCK_THEN(rc, mock_csv_next(csv, &row));
     if (rc == ncclSuccess && row)
@@ -244,15 +243,13 @@ static ncclResult_t machine_fill_nodes(const char *path,
     int per_node = machine->graphs.per_node;
 
     if (per_node > MAX_PER_NODE)
-        return mock_fail(ncclInvalidArgument,
-                         "%s: %d GPUs on a node, but %d is the most", path,
-                         per_node, MAX_PER_NODE);
+        return mock_refuse("%s: %d GPUs on a node, but %d is the most", path,
+                           per_node, MAX_PER_NODE);
     if (info->n_ranks == NOT_GIVEN && info->n_nodes == NOT_GIVEN &&
         machine->graphs.on_network)
-        return mock_fail(ncclInvalidArgument,
-                         "%s: channels that leave the node, but machine.csv "
-                         "says neither 'ranks' nor 'nodes'",
-                         path);
+        return mock_refuse("%s: channels that leave the node, but machine.csv "
+                           "says neither 'ranks' nor 'nodes'",
+                           path);
     if (info->n_nodes == NOT_GIVEN)
         info->n_nodes =
             info->n_ranks == NOT_GIVEN ? 1 : info->n_ranks / per_node;
@@ -260,10 +257,9 @@ static ncclResult_t machine_fill_nodes(const char *path,
         info->n_nodes <= MOCK_MAX_RANKS / per_node)
         info->n_ranks = info->n_nodes * per_node;
     if (info->n_ranks != info->n_nodes * per_node)
-        return mock_fail(ncclInvalidArgument,
-                         "%s: %d GPUs on a node, which does not fit what "
-                         "machine.csv says",
-                         path, per_node);
+        return mock_refuse(
+            "%s: %d GPUs on a node, which does not fit what machine.csv says",
+            path, per_node);
     return ncclSuccess;
 }
 
@@ -282,9 +278,8 @@ static ncclResult_t machine_load_graphs(const char *path,
     if (info->n_nvls_channels == NOT_GIVEN)
         info->n_nvls_channels = machine_count_nvls(info, &machine->graphs);
     if (info->n_nvls_channels > 0 && graph[MOCK_GRAPH_NVLS].n_channels == 0)
-        return mock_fail(ncclInvalidArgument,
-                         "%s: no NVLS channels, but machine.csv says %d", path,
-                         info->n_nvls_channels);
+        return mock_refuse("%s: no NVLS channels, but machine.csv says %d",
+                           path, info->n_nvls_channels);
     info->assumes_tree = machine->graphs.assumes_tree;
     return ncclSuccess;
 }
@@ -364,11 +359,10 @@ static ncclResult_t machine_load_calibration(const char *path,
         path, calibration_fields,
         sizeof(calibration_fields) / sizeof(calibration_fields[0]), &csv));
     if (machine->info.n_nodes > 1 || machine->timings != NULL)
-        rc = mock_fail(ncclInvalidArgument,
-                       "%s: a calibration of %s, expected a machine of one "
-                       "node without timings.csv",
-                       path,
-                       machine->timings != NULL ? "recorded times" : "nodes");
+        rc = mock_refuse("%s: a calibration of %s, expected a machine of one "
+                         "node without timings.csv",
+                         path,
+                         machine->timings != NULL ? "recorded times" : "nodes");
     MOCK_THEN(rc, mock_csv_next(csv, &row));
     while (rc == ncclSuccess && row) {
         struct mock_calibration c = {0}, *to;
@@ -514,27 +508,23 @@ static ncclResult_t machine_check_size(const struct mock_machine *machine,
     int per_node = machine->graphs.per_node;
 
     if (n_ranks < 1 || n_ranks > MOCK_MAX_RANKS)
-        return mock_fail(ncclInvalidArgument,
-                         "%s with %d GPUs, expected 1 to %d", name, n_ranks,
-                         MOCK_MAX_RANKS);
+        return mock_refuse("%s with %d GPUs, expected 1 to %d", name, n_ranks,
+                           MOCK_MAX_RANKS);
     if (n_ranks <= per_node || machine_has_room(machine, n_ranks))
         return ncclSuccess;
     if (machine->info.n_gpus > 0)
-        return mock_fail(ncclInvalidArgument,
-                         "%s with %d ranks, expected at most %d: its ranks "
-                         "share GPUs, and no machine of more is known",
-                         name, n_ranks, per_node);
+        return mock_refuse("%s with %d ranks, expected at most %d: its ranks "
+                           "share GPUs, and no machine of more is known",
+                           name, n_ranks, per_node);
     if (n_ranks % per_node != 0)
-        return mock_fail(ncclInvalidArgument,
-                         "%s with %d GPUs, expected at most the %d of a node, "
-                         "or a multiple of them",
-                         name, n_ranks, per_node);
+        return mock_refuse("%s with %d GPUs, expected at most the %d of a "
+                           "node, or a multiple of them",
+                           name, n_ranks, per_node);
     if (machine->info.n_nodes == 1 && !machine->graphs.on_network)
-        return mock_fail(ncclInvalidArgument,
-                         "%s with %d GPUs, but it is one node of %d and its "
-                         "search graphs have no network: take a machine of "
-                         "several nodes, such as h100n2x8 or a100n2x8",
-                         name, n_ranks, per_node);
+        return mock_refuse("%s with %d GPUs, but it is one node of %d and its "
+                           "search graphs have no network: take a machine of "
+                           "several nodes, such as h100n2x8 or a100n2x8",
+                           name, n_ranks, per_node);
     return ncclSuccess;
 }
 

@@ -268,12 +268,10 @@ static ncclResult_t overlap_check(double compute_us, double round,
                                   double iteration)
 {
     if (!(compute_us > 0 && compute_us < INFINITY))
-        return mock_fail(ncclInvalidArgument, "no compute of %g us",
-                         compute_us);
+        return mock_refuse("no compute of %g us", compute_us);
     if (!(round >= 0 && round < 1 && iteration >= 0 && iteration < 1))
-        return mock_fail(ncclInvalidArgument,
-                         "round %g or iteration %g is not in [0, 1)", round,
-                         iteration);
+        return mock_refuse("round %g or iteration %g is not in [0, 1)", round,
+                           iteration);
     return ncclSuccess;
 }
 
@@ -433,11 +431,10 @@ static ncclResult_t overlap_find_slowdown(const char *path, double scatter_us,
     if (r->mode == MOCK_MODE_FSDP)
         snprintf(scatter, sizeof(scatter), " and a reduce-scatter of %g us",
                  scatter_us);
-    return mock_fail(ncclInvalidArgument,
-                     "%s:%d: mean_us %g cannot be: %d layers of %g us, "
-                     "each with a collective of %g us%s alone",
-                     path, r->line, r->mean, r->n_layers, r->compute_us,
-                     r->comm_us, scatter);
+    return mock_refuse("%s:%d: mean_us %g cannot be: %d layers of %g us, each "
+                       "with a collective of %g us%s alone",
+                       path, r->line, r->mean, r->n_layers, r->compute_us,
+                       r->comm_us, scatter);
 }
 
 /* Sets all slowdowns. A record of fsdp becomes one of each of its collectives,
@@ -506,18 +503,15 @@ static ncclResult_t overlap_add_record(const char *path,
             .k = r->k,
         };
     } else if (setting[-1].n_layers != r->n_layers) {
-        return mock_fail(ncclInvalidArgument,
-                         "%s:%d: %d layers, but line %d has %d with the same "
-                         "compute_us",
-                         path, r->line, r->n_layers, r[-1].line,
-                         r[-1].n_layers);
+        return mock_refuse(
+            "%s:%d: %d layers, but line %d has %d with the same compute_us",
+            path, r->line, r->n_layers, r[-1].line, r[-1].n_layers);
     }
     /* rounds count from 1, without gaps */
     if (r->round != ++point[-1].n_rounds)
-        return mock_fail(ncclInvalidArgument,
-                         "%s:%d: round %d, but round %d is the next of this "
-                         "size, compute_us and arm",
-                         path, r->line, r->round, point[-1].n_rounds);
+        return mock_refuse("%s:%d: round %d, but round %d is the next of this "
+                           "size, compute_us and arm",
+                           path, r->line, r->round, point[-1].n_rounds);
     row->log_value = r->log_slowdown;
     mock_set_quantiles(r, row);
     point[-1].source = mock_worse_source(point[-1].source, r->source);
@@ -561,8 +555,7 @@ ncclResult_t mock_overlaps_build(const char *path,
     for (const struct mock_point *point = overlaps->others;
          point < overlaps->others + overlaps->n_others; point++)
         if (point->n_rounds != most->n_rounds) /* rows are as records */
-            return mock_fail(
-                ncclInvalidArgument,
+            return mock_refuse(
                 "%s:%d: %d rounds of this size, compute_us and arm, but line "
                 "%d begins %d of others, expected as many of all",
                 path, records->list[point->rows - overlaps->rows].line,

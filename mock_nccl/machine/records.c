@@ -338,11 +338,9 @@ static ncclResult_t records_check_twins(const char *path,
         if (i == 0 || records_compare_key(r, r - 1) != 0)
             forced = NULL;
         if (!r->is_auto && forced != NULL)
-            return mock_fail(
-                ncclInvalidArgument,
-                "%s:%d: the same as line %d: one size, pair, channel "
-                "count, run, round and graph",
-                path, r->line, forced->line);
+            return mock_refuse("%s:%d: the same as line %d: one size, pair, "
+                               "channel count, run, round and graph",
+                               path, r->line, forced->line);
         if (!r->is_auto)
             forced = r;
     }
@@ -404,9 +402,9 @@ ncclResult_t mock_records_load(const char *path, bool is_overlap,
         path, fields, is_overlap ? N_OVERLAP_FIELDS : N_TIMING_FIELDS, &csv));
     rc = records_read_all(csv, is_overlap, model, records_ret);
     if (rc == ncclSuccess && records_ret->n == 0)
-        rc = mock_fail(ncclInvalidArgument, "%s: no row below the header%s",
-                       path,
-                       is_overlap ? " of a GEMM in bf16 and a collective" : "");
+        rc = mock_refuse("%s: no row below the header%s", path,
+                         is_overlap ? " of a GEMM in bf16 and a collective"
+                                    : "");
     if (rc == ncclSuccess) {
         records_sort(records_ret);
         rc = records_check_twins(path, records_ret);

@@ -77,19 +77,18 @@ static ncclResult_t timings_model(const struct mock_machine *machine,
     mock_table table;
 
     if (run->algo >= NCCL_NUM_ALGORITHMS)
-        return mock_fail(ncclInvalidArgument,
-                         "no time for %s of registered buffers: none was "
-                         "recorded on %s, and none is modelled",
-                         mock_word(&mock_colls, run->coll), machine->info.name);
+        return mock_refuse("no time for %s of registered buffers: none was "
+                           "recorded on %s, and none is modelled",
+                           mock_word(&mock_colls, run->coll),
+                           machine->info.name);
     mock_model_table(&machine->model, &call, table);
     if (table[run->algo][run->proto] < 0)
-        return mock_fail(ncclInvalidArgument,
-                         "no time for %s with %s/%s: nothing was recorded on "
-                         "%s, and NCCL rules it out",
-                         mock_word(&mock_colls, run->coll),
-                         mock_word(&mock_algos, run->algo),
-                         mock_word(&mock_protos, run->proto),
-                         machine->info.name);
+        return mock_refuse("no time for %s with %s/%s: nothing was recorded on "
+                           "%s, and NCCL rules it out",
+                           mock_word(&mock_colls, run->coll),
+                           mock_word(&mock_algos, run->algo),
+                           mock_word(&mock_protos, run->proto),
+                           machine->info.name);
     *time_ret = (struct mock_time){
         .us =
             timings_calibrate(machine, run, table[run->algo][run->proto],
@@ -341,15 +340,13 @@ static ncclResult_t timings_check_run(const struct mock_run *run)
     if ((unsigned)run->coll >= NCCL_NUM_TUNED_FUNCS ||
         (unsigned)run->algo >= MOCK_NUM_WAYS ||
         (unsigned)run->proto >= NCCL_NUM_PROTOCOLS)
-        return mock_fail(ncclInvalidArgument,
-                         "no time for collective %d, algorithm %d and protocol "
-                         "%d",
-                         (int)run->coll, run->algo, run->proto);
+        return mock_refuse(
+            "no time for collective %d, algorithm %d and protocol %d",
+            (int)run->coll, run->algo, run->proto);
     if (run->n_bytes == 0)
-        return mock_fail(ncclInvalidArgument, "no time for 0 bytes");
+        return mock_refuse("no time for 0 bytes");
     if (run->n_channels < 0)
-        return mock_fail(ncclInvalidArgument, "no time for %d channels",
-                         run->n_channels);
+        return mock_refuse("no time for %d channels", run->n_channels);
     return ncclSuccess;
 }
 
@@ -363,9 +360,8 @@ ncclResult_t mock_machine_time(const struct mock_machine *machine,
 
     MOCK_TRY(timings_check_run(run));
     if (!(round >= 0 && round < 1 && iteration >= 0 && iteration < 1))
-        return mock_fail(ncclInvalidArgument,
-                         "round %g or iteration %g is not in [0, 1)", round,
-                         iteration);
+        return mock_refuse("round %g or iteration %g is not in [0, 1)", round,
+                           iteration);
     if (!timings_has_pair(machine, run))
         return timings_model(machine, run, time_ret);
     log_bytes = log((double)run->n_bytes);
@@ -461,10 +457,9 @@ static ncclResult_t timings_add_arm(const char *path,
         key.n_channels = 0;
         own = mock_records_find(records, &key);
         if (own == NULL)
-            return mock_fail(ncclInvalidArgument,
-                             "%s:%d: %d channels, but no row with channels 0 "
-                             "in the same run, round and graph",
-                             path, r->line, r->n_channels);
+            return mock_refuse("%s:%d: %d channels, but no row with channels 0 "
+                               "in the same run, round and graph",
+                               path, r->line, r->n_channels);
         /* single passes are used only where no rounds were recorded */
         if (r->round == 0 && r->n_bytes >= least && r->n_bytes <= most)
             continue;

@@ -38,8 +38,8 @@ static void graphs_fail(struct parser *p, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    p->rc = mock_fail(ncclInvalidArgument, "%s:%lu: %s", p->path,
-                      (unsigned long)XML_GetCurrentLineNumber(p->xml), text);
+    p->rc = mock_refuse("%s:%lu: %s", p->path,
+                        (unsigned long)XML_GetCurrentLineNumber(p->xml), text);
     XML_StopParser(p->xml, XML_FALSE);
 }
 
@@ -251,9 +251,8 @@ ncclResult_t mock_graphs_load(const char *path, int per_node,
     XML_SetElementHandler(p.xml, graphs_on_start, graphs_on_end);
     rc = graphs_parse(&p, file);
     if (rc == ncclSuccess && ring->n_channels == 0)
-        rc =
-            mock_fail(ncclInvalidArgument, "%s: no channels in graph %d (ring)",
-                      path, MOCK_GRAPH_RING);
+        rc = mock_refuse("%s: no channels in graph %d (ring)", path,
+                         MOCK_GRAPH_RING);
     p.graphs.assumes_tree = tree->n_channels == 0;
     if (p.graphs.assumes_tree) {
         *tree = *ring;

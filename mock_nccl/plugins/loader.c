@@ -35,16 +35,13 @@ ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
     ncclResult_t rc = ncclSuccess;
 
     if (mock_version_find(options->version) == NULL)
-        return mock_fail(ncclInvalidArgument,
-                         "NCCL version '%s' is none of " MOCK_VERSIONS,
-                         options->version);
+        return mock_refuse("NCCL version '%s' is none of " MOCK_VERSIONS,
+                           options->version);
     if (options->static_tuner != NULL &&
         (options->static_tuner_version < MOCK_OLDEST_TUNER ||
          options->static_tuner_version > MOCK_NEWEST_TUNER))
-        return mock_fail(ncclInvalidArgument,
-                         "tuner version %d is none of "
-                         "2 to 7",
-                         options->static_tuner_version);
+        return mock_refuse("tuner version %d is none of 2 to 7",
+                           options->static_tuner_version);
     nccl = calloc(1, sizeof(*nccl));
     if (nccl == NULL)
         return mock_fail_memory();

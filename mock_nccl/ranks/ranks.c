@@ -211,13 +211,11 @@ static ncclResult_t ranks_make_child(struct mock_ranks *parent,
     ncclResult_t rc = ncclSuccess;
 
     if (parent->members != NULL)
-        return mock_fail(ncclInvalidArgument,
-                         "a child of the children of a split, expected one of "
-                         "a communicator of all ranks");
+        return mock_refuse("a child of the children of a split, expected one "
+                           "of a communicator of all ranks");
     if (n > parent->n)
-        return mock_fail(ncclInvalidArgument,
-                         "a child of %d ranks, but its parent has %d", n,
-                         parent->n);
+        return mock_refuse("a child of %d ranks, but its parent has %d", n,
+                           parent->n);
     MOCK_TRY(ranks_make_ranks(parent->pool, n, &child));
     order.comm = child->comm;
     order.parent = parent->comm;
@@ -279,14 +277,13 @@ static ncclResult_t ranks_list_members(struct mock_ranks *children,
         if (n_of_color > size ||
             (n_of_color < size &&
              (i + 1 == children->n || children->members[i + 1].color != last)))
-            return mock_fail(ncclInvalidArgument,
-                             "color %d with another number of ranks than %d, "
-                             "which its machine has",
-                             last, size);
+            return mock_refuse("color %d with another number of ranks than %d, "
+                               "which its machine has",
+                               last, size);
     }
-    return children->n > 0 ? ncclSuccess
-                           : mock_fail(ncclInvalidArgument,
-                                       "a split in which no rank has a color");
+    return children->n > 0
+               ? ncclSuccess
+               : mock_refuse("a split in which no rank has a color");
 }
 
 ncclResult_t mock_ranks_split_colors(struct mock_ranks *parent,
@@ -300,9 +297,8 @@ ncclResult_t mock_ranks_split_colors(struct mock_ranks *parent,
     ncclResult_t rc;
 
     if (parent->members != NULL)
-        return mock_fail(ncclInvalidArgument,
-                         "a split of the children of a split, expected one of "
-                         "a communicator of all ranks");
+        return mock_refuse("a split of the children of a split, expected one "
+                           "of a communicator of all ranks");
     MOCK_TRY(ranks_make_ranks(parent->pool, parent->n, &children));
     order.comm = children->comm;
     order.parent = parent->comm;
