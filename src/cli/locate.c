@@ -139,7 +139,6 @@ enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
     char here[STP_CLI_PATH];
     char hint[STP_HINT];
     char names[2048] = "";
-    size_t used = 0;
 
     locate_program(here);
     if (strchr(on, '/') != NULL || strcmp(on, ".") == 0 ||
@@ -156,9 +155,8 @@ enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
     }
     /* the error names the machine that it nearly is */
     list = stp_list_machines();
-    for (size_t i = 0; i < list.n && used < sizeof(names); i++)
-        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s ",
-                                 stp_base_name(list.paths[i]));
+    for (size_t i = 0; i < list.n; i++)
+        stp_append(names, sizeof(names), "%s ", stp_base_name(list.paths[i]));
     free(list.paths);
     return stp_fail(err, STP_ERR_IO,
                     "no recorded machine '%.80s', expected a folder with a "

@@ -10,6 +10,7 @@
 
 #include "cli/cli.h"
 #include "core/nearest.h"
+#include "core/text.h"
 #include "report/file.h"
 #include "report/json.h"
 
@@ -88,11 +89,8 @@ static int main_refuse(const char *word)
     char names[512] = "";
     char hint[STP_HINT];
 
-    for (size_t i = 0; i < N_COMMANDS; i++) {
-        const size_t used = strlen(names);
-
-        snprintf(names + used, sizeof(names) - used, "%s ", commands[i].name);
-    }
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        stp_append(names, sizeof(names), "%s ", commands[i].name);
     stp_hint_nearest(word, strlen(word), names, hint);
     return STP_MISUSE("no command '%s'%s", word,
                       hint[0] != '\0' ? hint

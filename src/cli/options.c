@@ -54,14 +54,13 @@ const char *stp_option_flag(const struct stp_option *option, const char *text,
 /* "a, b or c" */
 static const char *option_list_words(const char *const *words)
 {
-    size_t len = 0;
-
+    expected[0] = '\0';
     for (size_t i = 0; words[i] != NULL; i++)
-        len += (size_t)snprintf(&expected[len], sizeof(expected) - len, "%s%s",
-                                i == 0                 ? ""
-                                : words[i + 1] == NULL ? " or "
-                                                       : ", ",
-                                words[i]);
+        stp_append(expected, sizeof(expected), "%s%s",
+                   i == 0                 ? ""
+                   : words[i + 1] == NULL ? " or "
+                                          : ", ",
+                   words[i]);
     return expected;
 }
 
@@ -632,7 +631,6 @@ static bool option_check_long(const struct stp_given *p, const char *command,
     char names[2048] = "";
     char text[STP_CLI_PATH];
     char hint[STP_HINT];
-    size_t used = 0;
     const char *bare = p->line->args_doc != NULL ? p->line->args_doc : "";
 
     bare += bare[0] == '[';
@@ -641,9 +639,7 @@ static bool option_check_long(const struct stp_given *p, const char *command,
         if (p->argp[i].name != NULL) {
             if (found == NULL && strncmp(p->argp[i].name, name, len) == 0)
                 found = &p->argp[i];
-            if (used < sizeof(names))
-                used += (size_t)snprintf(names + used, sizeof(names) - used,
-                                         "--%s ", p->argp[i].name);
+            stp_append(names, sizeof(names), "--%s ", p->argp[i].name);
         }
     if (found == NULL) {
         if (strncasecmp(bare, name, len) == 0 && strcspn(bare, "].") == len)

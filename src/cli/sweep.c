@@ -4,6 +4,7 @@
 
 #include "analyse/compare.h"
 #include "cli/cli.h"
+#include "core/text.h"
 #include "launch/stop.h"
 #include "report/file.h"
 #include "report/measurements/measurements_csv.h"
@@ -340,16 +341,15 @@ static enum stp_status sweep_run_plan(struct sweep *s, int type, int op)
 static void sweep_say_passes(struct sweep *s)
 {
     char *what = s->known.info.what, last[sizeof(s->known.info.what)];
-    size_t len = 0;
 
     memcpy(last, what, sizeof(last));
+    what[0] = '\0';
     for (unsigned i = 0; i <= s->n_passes && s->n_passes > 0; i++)
-        len += (size_t)snprintf(
-            &what[len], sizeof(last) - len, "%u%s", s->o->run.procs[i],
-            i < s->n_passes ? ", "
-                            : " processes, one number "
-                              "after the other, the last: ");
-    snprintf(&what[len], sizeof(last) - len, "%s", last);
+        stp_append(what, sizeof(last), "%u%s", s->o->run.procs[i],
+                   i < s->n_passes
+                       ? ", "
+                       : " processes, one number after the other, the last: ");
+    stp_append(what, sizeof(last), "%s", last);
     s->n_passes++;
 }
 

@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -70,60 +69,44 @@ bool stp_arm_ran(const struct stp_arm *arm, int algo, int proto)
 
 /* ---- names ---- */
 
-/* A name that grows by words between slashes. */
-struct name {
-    char *text; /* STP_ARM_NAME bytes */
-    size_t len;
-};
-
-static void name_add(struct name *name, const char *fmt, ...) STP_PRINTF(2, 3);
-
-static void name_add(struct name *name, const char *fmt, ...)
-{
-    va_list args;
-
-    if (name->len > 0 && name->len < STP_ARM_NAME - 1)
-        name->text[name->len++] = '/';
-    va_start(args, fmt);
-    vsnprintf(name->text + name->len, STP_ARM_NAME - name->len, fmt, args);
-    va_end(args);
-    name->len += strlen(name->text + name->len);
-}
+/* Adds a word, behind a slash unless it is the first. */
+#define ADD(text, fmt, ...)                                                    \
+    stp_append(text, STP_ARM_NAME, "%s" fmt, (text)[0] != '\0' ? "/" : "",     \
+               __VA_ARGS__)
 
 const char *stp_arm_name(const struct stp_arm *arm, char text[STP_ARM_NAME])
 {
     const struct stp_setup *setup = &arm->setup;
     const uint32_t chunk = arm->chunk_bytes;
-    struct name name = {.text = text};
 
     text[0] = '\0';
     if (arm->kind != STP_ARM_FORCED && arm->kind != STP_ARM_SETUP)
-        name_add(&name, "%s", kind_words[arm->kind]);
+        ADD(text, "%s", kind_words[arm->kind]);
     if (arm->kind == STP_ARM_FORCED) {
         if (arm->algo == STP_ANY && arm->proto == STP_ANY)
-            name_add(&name, "auto");
+            ADD(text, "%s", "auto");
         if (arm->algo != STP_ANY)
-            name_add(&name, "%s", stp_algo_name(arm->algo));
+            ADD(text, "%s", stp_algo_name(arm->algo));
         if (arm->proto != STP_ANY)
-            name_add(&name, "%s", stp_proto_name(arm->proto));
+            ADD(text, "%s", stp_proto_name(arm->proto));
         if (arm->n_channels != 0)
-            name_add(&name, "%d", arm->n_channels);
+            ADD(text, "%d", arm->n_channels);
         if (chunk != 0 && chunk % 1048576 == 0)
-            name_add(&name, "chunk=%" PRIu32 "M", chunk / 1048576);
+            ADD(text, "chunk=%" PRIu32 "M", chunk / 1048576);
         else if (chunk != 0 && chunk % 1024 == 0)
-            name_add(&name, "chunk=%" PRIu32 "K", chunk / 1024);
+            ADD(text, "chunk=%" PRIu32 "K", chunk / 1024);
         else if (chunk != 0)
-            name_add(&name, "chunk=%" PRIu32, chunk);
+            ADD(text, "chunk=%" PRIu32, chunk);
     }
     if (arm->kind == STP_ARM_SETUP) {
         if (setup->memory != STP_MEMORY_PLAIN)
-            name_add(&name, "%s", stp_memory_name(setup->memory));
+            ADD(text, "%s", stp_memory_name(setup->memory));
         if (setup->min_ctas != 0)
-            name_add(&name, "ctas=%d-%d", setup->min_ctas, setup->max_ctas);
+            ADD(text, "ctas=%d-%d", setup->min_ctas, setup->max_ctas);
         else if (setup->max_ctas != 0)
-            name_add(&name, "ctas=%d", setup->max_ctas);
+            ADD(text, "ctas=%d", setup->max_ctas);
         if (setup->cga != 0)
-            name_add(&name, "cga=%d", setup->cga - 1);
+            ADD(text, "cga=%d", setup->cga - 1);
     }
     return text;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "core/utf8.h"
 #include "plugin/chain.h"
 
@@ -39,13 +40,13 @@ enum stp_status stp_arm_tuner_begin(const char *displaced, int version,
 void stp_arm_tuner_describe(struct stp_device_info *info)
 {
     const char *name = atomic_load(&lower_name);
-    const size_t n = strlen(info->what);
 
     if (name == NULL)
         return;
     stp_printable(name, strlen(name), info->tuner, sizeof(info->tuner));
-    snprintf(info->what + n, sizeof(info->what) - n,
-             "; AUTO is with %s's tuner, and arm nccl NCCL alone", info->tuner);
+    stp_append(info->what, sizeof(info->what),
+               "; AUTO is with %s's tuner, and arm nccl NCCL alone",
+               info->tuner);
 }
 
 void stp_arm_tuner_set(const struct stp_arm *arm)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/compare/compare.h"
+#include "core/text.h"
 
 #define DEFAULT_POLICY "steptune.conf"
 
@@ -281,7 +282,7 @@ static int arms_add(struct stp_compare_arms *arms, const struct list *all,
 {
     struct stp_compare_arm *arm = &arms->all[arms->n];
     char label[STP_JOB_LABEL] = "";
-    size_t len = 0;
+    size_t len;
     unsigned n_alike = 1;
     int status = STP_EXIT_OK;
 
@@ -293,11 +294,10 @@ static int arms_add(struct stp_compare_arms *arms, const struct list *all,
             list->kind == LIST_ENV && strcmp(value, lists[LIST_ENV].none) == 0;
 
         STP_THEN(status, arm_set_value(arms, arm, list, value));
-        len = strlen(label);
         if (varied == NULL || list == varied)
-            snprintf(
-                label + len, sizeof(label) - len, "%s%s%s%s%s",
-                len > 0 ? ", " : "",
+            stp_append(
+                label, sizeof(label), "%s%s%s%s%s",
+                label[0] != '\0' ? ", " : "",
                 list->kind == LIST_ENV ? list->name : lists[list->kind].noun,
                 list->kind == LIST_ENV && !is_unset ? "=" : " ", value,
                 list->kind == LIST_POLICY && arm->lower != NULL ? arm->lower

@@ -61,18 +61,16 @@ static void gpus_name_all(const struct stp_survey *s,
 {
     const unsigned n =
         s->n_gpus < STP_MAX_HOST_GPUS ? s->n_gpus : STP_MAX_HOST_GPUS;
-    size_t len = 0;
 
     text[0] = '\0';
-    for (unsigned i = 0, same; i < n && len < STP_SYMPTOM_TEXT; i += same) {
+    for (unsigned i = 0, same; i < n; i += same) {
         for (same = 1; i + same < n &&
                        strcmp(s->gpus[i].name, s->gpus[i + same].name) == 0;
              same++)
             ;
-        len += (size_t)snprintf(text + len, STP_SYMPTOM_TEXT - len,
-                                "%s%u x %s with %.1f GiB", i > 0 ? ", " : "",
-                                same, s->gpus[i].name,
-                                (double)s->gpus[i].memory / (1 << 30));
+        stp_append(text, STP_SYMPTOM_TEXT, "%s%u x %s with %.1f GiB",
+                   i > 0 ? ", " : "", same, s->gpus[i].name,
+                   (double)s->gpus[i].memory / (1 << 30));
     }
 }
 

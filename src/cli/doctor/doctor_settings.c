@@ -213,11 +213,9 @@ static void settings_judge_names(struct stp_doctor *d)
     const size_t prefix = strlen("NCCL_");
     char words[MAX_NAMES] = "", hint[STP_HINT];
     struct stp_variable v;
-    size_t len = 0;
 
     for (size_t i = 0; stp_variable_at(i, &v); i++)
-        len += (size_t)snprintf(words + len, sizeof(words) - len, " %s",
-                                v.name + prefix);
+        stp_append(words, sizeof(words), " %s", v.name + prefix);
     for (char **name = environ; *name != NULL; name++) {
         const size_t n = strcspn(*name, "=");
 
