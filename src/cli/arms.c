@@ -5,6 +5,7 @@
 #include "analyse/derive.h"
 #include "cli/cli.h"
 #include "core/names.h"
+#include "core/text.h"
 #include "report/words.h"
 
 enum { NAMES = 160 };
@@ -54,10 +55,9 @@ static enum stp_status arms_limit(const struct stp_device_info *info,
     arms->n = n_kept;
     return n_setups > 0
                ? STP_OK
-               : stp_fail(err, STP_ERR_RANGE,
-                          "arm 'memory': %s has no arms of registered buffers",
-                          info->machine[0] != '\0' ? info->machine
-                                                   : "this machine");
+               : STP_REFUSE(
+                     err, "arm 'memory': %s has no arms of registered buffers",
+                     info->machine[0] != '\0' ? info->machine : "this machine");
 }
 
 enum stp_status stp_parse_arms(const struct stp_device_info *info,
@@ -103,10 +103,8 @@ static bool arm_has_kernel(const struct stp_arm *arm, int coll)
 /* Appends a collective to "allgather, reduce". */
 static void arms_add_name(char names[NAMES], int coll)
 {
-    const size_t len = strlen(names);
-
-    snprintf(names + len, NAMES - len, "%s%s", len > 0 ? ", " : "",
-             stp_coll_name(coll));
+    stp_append(names, NAMES, "%s%s", names[0] != '\0' ? ", " : "",
+               stp_coll_name(coll));
 }
 
 /* ---- before anything runs ---- */

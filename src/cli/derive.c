@@ -140,16 +140,15 @@ static enum stp_status load_file(const struct derive_options *o,
     if (is_first)
         data->is_text = is_text;
     if (is_text != data->is_text)
-        status = stp_fail(err, STP_ERR_RANGE,
-                          "%s, expected %s as in the file before",
-                          is_text ? theirs : ours, is_text ? ours : theirs);
+        status = STP_REFUSE(err, "%s, expected %s as in the file before",
+                            is_text ? theirs : ours, is_text ? ours : theirs);
     else if (input->has_arm && !is_text)
-        status = stp_fail(err, STP_ERR_RANGE,
-                          "%s, which name their arms, expected %s for --arm",
-                          ours, theirs);
+        status =
+            STP_REFUSE(err, "%s, which name their arms, expected %s for --arm",
+                       ours, theirs);
     else if (o->coll >= 0 && !is_text)
-        status = stp_fail(
-            err, STP_ERR_RANGE,
+        status = STP_REFUSE(
+            err,
             "%s, which name their collectives, expected %s for --collective",
             ours, theirs);
     else if (is_text)
@@ -298,15 +297,15 @@ static enum stp_status memory_derive(const struct derive_options *o,
         stp_memory_situations_compare(&from, &terms, &situations, err);
 
     if (status == STP_OK && !situations.are_measured)
-        status = stp_fail(err, STP_ERR_RANGE,
-                          "no %s of %s buffers, expected those of arms "
-                          "%s: `steptune sweep --arms all,memory`",
-                          stp_kind_is_wrong(data, STP_ARM_SETUP) ||
-                                  stp_kind_is_wrong(data, STP_ARM_AUTO)
-                              ? "right results"
-                              : "times",
-                          o->as == DERIVE_STAGE ? "staged" : "registered",
-                          o->as == DERIVE_STAGE ? "stage" : "reg, sym or ce");
+        status = STP_REFUSE(err,
+                            "no %s of %s buffers, expected those of arms %s: "
+                            "`steptune sweep --arms all,memory`",
+                            stp_kind_is_wrong(data, STP_ARM_SETUP) ||
+                                    stp_kind_is_wrong(data, STP_ARM_AUTO)
+                                ? "right results"
+                                : "times",
+                            o->as == DERIVE_STAGE ? "staged" : "registered",
+                            o->as == DERIVE_STAGE ? "stage" : "reg, sym or ce");
     STP_THEN(status,
              stp_memory_rules_derive(&situations, data->gpu, &rules, err));
     STP_THEN(status, derive_keep_former(o->output, err));

@@ -113,10 +113,10 @@ static enum stp_status open_recorded(const struct stp_open_options *o,
     char path[STP_CLI_PATH];
 
     if (o->run != NULL && o->run->backend != NULL)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "--backend %s does not run on '%s', expected --on cuda "
-                        "for nccl, and --on cpu for gloo",
-                        o->run->backend, on);
+        return STP_REFUSE(err,
+                          "--backend %s does not run on '%s', expected --on "
+                          "cuda for nccl, and --on cpu for gloo",
+                          o->run->backend, on);
     if (stp_find_machine(on, path, err) != STP_OK)
         return STP_ERR_NOTHING;
     stp_print_plugin_warnings();

@@ -73,7 +73,7 @@ static enum stp_status plot_find_path(const struct plot_options *o,
     if (snprintf(path, STP_CLI_PATH, "%s%s%s.%s", has_folder ? o->out : "",
                  has_folder ? "/" : "", name, ending) < STP_CLI_PATH)
         return STP_OK;
-    return stp_fail(err, STP_ERR_RANGE, "--out is longer than a path can be");
+    return STP_REFUSE(err, "--out is longer than a path can be");
 }
 
 /* Draws a chart in each format, and frees it. */
@@ -175,9 +175,8 @@ static enum stp_status plot_measurements(struct plot_options *o,
         o->error_path = o->files.v[i];
         for (int k = 0; k < i && status == STP_OK; k++)
             if (stp_path_is_same(o->files.v[k], o->error_path))
-                status = stp_fail(err, STP_ERR_RANGE,
-                                  "given twice, expected different files to "
-                                  "compare");
+                status = STP_REFUSE(
+                    err, "given twice, expected different files to compare");
         STP_THEN(status, stp_measurements_load_any(o->error_path, o->coll,
                                                    o->n_ranks, &sets[i], err));
         if (status == STP_OK && stp_dataset_n_iterations(&sets[i]) > 0)
@@ -288,9 +287,8 @@ static enum stp_status plot_files(struct plot_options *o, struct stp_error *err)
     for (int i = 0; i < o->files.n; i++)
         is_training |= stp_train_results_begin(o->files.v[i]);
     if (is_training && idle != NULL)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "%s has no effect on results of `steptune train`",
-                        idle);
+        return STP_REFUSE(
+            err, "%s has no effect on results of `steptune train`", idle);
     if (o->n_curves == 0)
         o->n_curves = DEFAULT_CURVES;
     return is_training ? plot_training(o, err) : plot_measurements(o, err);

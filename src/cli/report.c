@@ -170,10 +170,10 @@ int stp_cmd_report(int argc, char **argv)
     for (int i = 0; i < STP_PAGE_N_SOURCES && status == STP_OK; i++)
         if (found->path[i][0] != '\0' &&
             stp_path_is_same(o.output, found->path[i]))
-            status = stp_fail(&err, STP_ERR_RANGE,
-                              "-o '%.160s' is a file that is read, expected "
-                              "another one to write",
-                              o.output);
+            status = STP_REFUSE(&err,
+                                "-o '%.160s' is a file that is read, expected "
+                                "another one to write",
+                                o.output);
     STP_THEN(status,
              stp_page_save(&found->sources, o.output, o.machine.json,
                            is_normal ? NULL : stdout, &auto_is_wrong, &err));

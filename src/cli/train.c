@@ -403,8 +403,8 @@ static enum stp_status train_run_count(struct train_session *s, size_t first,
     enum stp_status status = STP_OK;
 
     if (has_processes && n_gpus > s->world->size) {
-        status = stp_fail(s->err, STP_ERR_RANGE, "%s started only %u",
-                          s->world->ops->name, s->world->size);
+        status = STP_REFUSE(s->err, "%s started only %u", s->world->ops->name,
+                            s->world->size);
         return train_refuse_count(s, first, end, status);
     }
     STP_TRY(s->world->ops->part(s->world->self,
@@ -501,7 +501,7 @@ static enum stp_status train_plan(struct train_session *s)
     STP_TRY(stp_train_plan(&matrix, &s->jobs, s->err));
     stp_train_skipped(&matrix, skipped);
     if (s->jobs.n == 0)
-        return stp_fail(s->err, STP_ERR_RANGE, "nothing to train: %s", skipped);
+        return STP_REFUSE(s->err, "nothing to train: %s", skipped);
     if (skipped[0] != '\0' && s->world->rank == 0)
         stp_complain("%s", skipped);
     STP_TAKE(s->order, s->jobs.n);

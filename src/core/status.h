@@ -55,6 +55,9 @@ struct stp_error {
 enum stp_status stp_fail(struct stp_error *err, enum stp_status status,
                          const char *fmt, ...) STP_PRINTF(3, 4);
 
+/* stp_fail() of an argument out of range. */
+#define STP_REFUSE(err, ...) stp_fail(err, STP_ERR_RANGE, __VA_ARGS__)
+
 /* Like stp_fail(), but says which line and column of a file are to blame. */
 enum stp_status stp_fail_at(struct stp_error *err, enum stp_status status,
                             unsigned line, unsigned column, const char *fmt,

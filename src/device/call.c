@@ -16,9 +16,9 @@ enum stp_status stp_rank_groups_check(const struct stp_rank_groups *groups,
 
     return groups->size == 0 || (block > 0 && n_ranks % block == 0)
                ? STP_OK
-               : stp_fail(err, STP_ERR_RANGE,
-                          "groups of %u ranks that are %u apart, of %u ranks",
-                          groups->size, groups->stride, n_ranks);
+               : STP_REFUSE(err,
+                            "groups of %u ranks that are %u apart, of %u ranks",
+                            groups->size, groups->stride, n_ranks);
 }
 
 enum stp_status stp_collective_check(const struct stp_collective *c,
@@ -30,23 +30,21 @@ enum stp_status stp_collective_check(const struct stp_collective *c,
     STP_TRY(stp_rank_groups_check(&c->groups, n_ranks, err));
     n_ranks = stp_collective_ranks(c, n_ranks);
     if (c->coll < ncclFuncBroadcast || c->coll > ncclFuncAllReduce)
-        return stp_fail(err, STP_ERR_RANGE, "no collective %d", c->coll);
+        return STP_REFUSE(err, "no collective %d", c->coll);
     if (stp_coll_has_root(c->coll) && c->root >= n_ranks)
-        return stp_fail(err, STP_ERR_RANGE, "root %u of %u ranks", c->root,
-                        n_ranks);
+        return STP_REFUSE(err, "root %u of %u ranks", c->root, n_ranks);
     if (c->type < 0 || c->type >= STP_N_TYPES)
-        return stp_fail(err, STP_ERR_RANGE, "no datatype %d", c->type);
+        return STP_REFUSE(err, "no datatype %d", c->type);
     grain = stp_type_size(c->type) *
             (uint64_t)(collective_is_in_blocks(c) ? n_ranks : 1);
     if (c->n_bytes % grain != 0)
-        return stp_fail(
-            err, STP_ERR_RANGE, "%llu bytes are no multiple of %llu",
-            (unsigned long long)c->n_bytes, (unsigned long long)grain);
+        return STP_REFUSE(err, "%llu bytes are no multiple of %llu",
+                          (unsigned long long)c->n_bytes,
+                          (unsigned long long)grain);
     if (c->n_bytes > max_bytes)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "%llu bytes, but the device was opened for %llu",
-                        (unsigned long long)c->n_bytes,
-                        (unsigned long long)max_bytes);
+        return STP_REFUSE(err, "%llu bytes, but the device was opened for %llu",
+                          (unsigned long long)c->n_bytes,
+                          (unsigned long long)max_bytes);
     return STP_OK;
 }
 
@@ -82,17 +80,15 @@ enum stp_status stp_product_check(const struct stp_product *p,
 
     if (g->m < 1 || g->n < 1 || g->k < 1 || g->m > INT_MAX || g->n > INT_MAX ||
         g->k > INT_MAX)
-        return stp_fail(err, STP_ERR_RANGE, "a GEMM of %u x %u x %u", g->m,
-                        g->n, g->k);
+        return STP_REFUSE(err, "a GEMM of %u x %u x %u", g->m, g->n, g->k);
     if (!is_half && g->type != STP_TYPE_F32 && g->type != STP_TYPE_F64)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "no GEMMs of type %s, only f32, f64, f16 and bf16",
-                        stp_type_name(g->type));
+        return STP_REFUSE(err,
+                          "no GEMMs of type %s, only f32, f64, f16 and bf16",
+                          stp_type_name(g->type));
     if (p->type_c != g->type && !(is_half && p->type_c == STP_TYPE_F32))
-        return stp_fail(err, STP_ERR_RANGE,
-                        "a product of %s into type %d, expected %s%s",
-                        stp_type_name(g->type), p->type_c,
-                        stp_type_name(g->type), is_half ? " or f32" : "");
+        return STP_REFUSE(err, "a product of %s into type %d, expected %s%s",
+                          stp_type_name(g->type), p->type_c,
+                          stp_type_name(g->type), is_half ? " or f32" : "");
     return STP_OK;
 }
 
@@ -126,9 +122,9 @@ enum stp_status stp_splits_add(struct stp_splits *splits,
                                struct stp_error *err)
 {
     if (splits->n == STP_MAX_SPLITS)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "more than %d ways to divide the ranks into groups",
-                        STP_MAX_SPLITS);
+        return STP_REFUSE(err,
+                          "more than %d ways to divide the ranks into groups",
+                          STP_MAX_SPLITS);
     splits->all[splits->n++] = *groups;
     return STP_OK;
 }

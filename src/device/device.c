@@ -534,8 +534,7 @@ enum stp_status stp_device_begin_round(const struct stp_device *device,
         status = RANK_DO(first, begin_round, round, n_rounds, err);
     if (status == STP_OK && round >= n_rounds &&
         !device->ranks->info.repeats_rounds)
-        status =
-            stp_fail(err, STP_ERR_RANGE, "round %u of %u", round, n_rounds);
+        status = STP_REFUSE(err, "round %u of %u", round, n_rounds);
     return status == STP_OK
                ? stp_world_any(device->ranks->world, false, &any, err)
                : status;
@@ -615,9 +614,9 @@ enum stp_status stp_ranks_check_work(struct stp_ranks *d,
     /* Makes the groups that do not exist yet. */
     status = stp_rank_groups_check(groups, d->info.n_ranks, err);
     if (status == STP_OK && d->local[0].engine.ops->split == NULL)
-        status = stp_fail(err, STP_ERR_RANGE,
-                          "no groups of %u ranks: transport '%s' has none",
-                          groups->size, d->info.backend);
+        status =
+            STP_REFUSE(err, "no groups of %u ranks: transport '%s' has none",
+                       groups->size, d->info.backend);
     STP_THEN(status, stp_splits_add(&d->splits, groups, err));
     if (status != STP_OK)
         return status;

@@ -24,18 +24,16 @@ static enum stp_status program_check_group(const struct stp_program *p,
 
     if (p->in_group == (note->kind == STP_WORK_GROUP_BEGIN) &&
         (p->in_group || note->kind == STP_WORK_GROUP_END))
-        return stp_fail(err, STP_ERR_RANGE,
-                        p->in_group ? "a group within a group"
-                                    : "the end of a group that was not begun");
+        return STP_REFUSE(err, p->in_group
+                                   ? "a group within a group"
+                                   : "the end of a group that was not begun");
     if (!p->in_group || note->kind == STP_WORK_GROUP_END)
         return STP_OK;
     if (note->kind != STP_WORK_COLLECTIVE)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "only collectives can be in a group");
+        return STP_REFUSE(err, "only collectives can be in a group");
     last = &p->notes[p->n_notes - 1];
     if (last->kind == STP_WORK_COLLECTIVE && last->stream != note->stream)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "a group in two streams, expected one");
+        return STP_REFUSE(err, "a group in two streams, expected one");
     return STP_OK;
 }
 
@@ -46,8 +44,8 @@ enum stp_status stp_program_add(struct stp_program *p,
     bool is_recorded = note->kind != STP_WORK_WAIT;
 
     if (note->stream >= STP_N_STREAMS)
-        return stp_fail(err, STP_ERR_RANGE, "stream %u of %u", note->stream,
-                        (unsigned)STP_N_STREAMS);
+        return STP_REFUSE(err, "stream %u of %u", note->stream,
+                          (unsigned)STP_N_STREAMS);
     if (p->ran)
         program_clear(p);
     STP_TRY(program_check_group(p, note, err));
@@ -55,9 +53,9 @@ enum stp_status stp_program_add(struct stp_program *p,
         is_recorded = p->notes[i].kind == STP_WORK_RECORD &&
                       p->notes[i].event == note->event;
     if (!is_recorded)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "a wait for event %u, which nothing before records",
-                        note->event);
+        return STP_REFUSE(err,
+                          "a wait for event %u, which nothing before records",
+                          note->event);
     if (!STP_ROOM(p->notes, p->n_notes, p->capacity))
         return stp_nomem(err);
     p->notes[p->n_notes++] = *note;

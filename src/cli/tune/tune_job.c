@@ -151,10 +151,10 @@ static int job_begin_journal(struct job_run *run)
         for (size_t a = 1; a < before.keys[i].n_arms; a++)
             if (stp_coll_reduces(before.keys[i].coll) &&
                 before.keys[i].arms[a].blocks.n > 0)
-                status = stp_fail(&err, STP_ERR_RANGE,
-                                  "%s tried arms for sums, expected one of a "
-                                  "run with --bits same to resume with that",
-                                  run->journal);
+                status = STP_REFUSE(&err,
+                                    "%s tried arms for sums, expected one of a "
+                                    "run with --bits same to resume with that",
+                                    run->journal);
     STP_THEN(status, stp_file_begin(run->evidence, &file, &err));
     if (status == STP_OK) {
         stp_job_evidence_write(&before, file.fp);

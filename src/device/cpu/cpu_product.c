@@ -148,10 +148,9 @@ enum stp_status stp_cpu_product_check(const struct stp_product *p,
 {
     if (stp_product_check(p, err) != STP_OK)
         return STP_ERR_RANGE;
-    return stp_fail(
-        err, STP_ERR_RANGE,
-        "no GEMMs: Steptune was built without OpenBLAS, expected it "
-        "to be installed (Debian: libopenblas-dev) and Steptune built again");
+    return STP_REFUSE(
+        err, "no GEMMs: Steptune was built without OpenBLAS, expected it to be "
+             "installed (Debian: libopenblas-dev) and Steptune built again");
 }
 
 void stp_cpu_product_threads(unsigned n)

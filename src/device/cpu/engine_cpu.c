@@ -109,14 +109,12 @@ static enum stp_status cpu_select_arm(void *self, const struct stp_arm *arm,
     if (arm->kind < STP_ARM_FORCED)
         return STP_OK;
     if (arm->kind == STP_ARM_PLUGIN)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "tuner plugins are NCCL's: CPUs have none");
-    return stp_fail(
-        err, STP_ERR_RANGE, "arm %s: %s are NCCL's: none can be %s on %s",
-        STP_ARM_TEXT(arm),
-        arm->kind == STP_ARM_SETUP ? "registered buffers and configurations "
-                                     "of communicators"
-                                   : "algorithms and protocols",
+        return STP_REFUSE(err, "tuner plugins are NCCL's: CPUs have none");
+    return STP_REFUSE(
+        err, "arm %s: %s are NCCL's: none can be %s on %s", STP_ARM_TEXT(arm),
+        arm->kind == STP_ARM_SETUP
+            ? "registered buffers and configurations of communicators"
+            : "algorithms and protocols",
         arm->kind == STP_ARM_SETUP ? "had" : "forced", name);
 }
 
@@ -243,18 +241,16 @@ static enum stp_status cpu_check(void *self, const struct stp_work *work,
     switch (work->kind) {
     case STP_WORK_COLLECTIVE:
         if (stp_coll_reduces(c->coll) && stp_type_is_fp8(c->type))
-            return stp_fail(err, STP_ERR_RANGE, "CPUs do not reduce %s",
-                            stp_type_name(c->type));
+            return STP_REFUSE(err, "CPUs do not reduce %s",
+                              stp_type_name(c->type));
         if (stp_coll_reduces(c->coll) && (c->op < 0 || c->op >= STP_N_OPS))
-            return stp_fail(err, STP_ERR_RANGE,
-                            "CPUs do not reduce by operation %d", c->op);
+            return STP_REFUSE(err, "CPUs do not reduce by operation %d", c->op);
         return STP_OK;
     case STP_WORK_GEMM:
         return type == STP_TYPE_F32 || type == STP_TYPE_F64
                    ? stp_cpu_product_check(&product, err)
-                   : stp_fail(err, STP_ERR_RANGE,
-                              "no %s GEMMs on CPUs, only f32 and f64",
-                              stp_type_name(type));
+                   : STP_REFUSE(err, "no %s GEMMs on CPUs, only f32 and f64",
+                                stp_type_name(type));
     default: /* the vectors of both streams fit next to the buffers */
         if (work->n_bytes < UINT64_MAX / (n + 1))
             nbytes = 2 * e->max_bytes + n * work->n_bytes;
@@ -410,19 +406,17 @@ static enum stp_status cpu_set_up(struct stp_cpu *e,
     const char *name = e->transport != NULL ? e->transport->name : "CPUs";
 
     if (options->n_threads > 1 || options->n_gpus > 1)
-        return stp_fail(
-            err, STP_ERR_RANGE,
+        return STP_REFUSE(
+            err,
             "%u threads with %u ranks each, but with %s a process is one rank",
             options->n_threads, options->n_gpus, name);
     if (options->graph)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "CUDA graphs are of GPUs: %s runs on CPUs", name);
+        return STP_REFUSE(err, "CUDA graphs are of GPUs: %s runs on CPUs",
+                          name);
     if (options->plugin != NULL)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "tuner plugins are NCCL's: CPUs have none");
+        return STP_REFUSE(err, "tuner plugins are NCCL's: CPUs have none");
     if (options->graphs_file != NULL)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "search graphs are NCCL's: %s has none", name);
+        return STP_REFUSE(err, "search graphs are NCCL's: %s has none", name);
     STP_TRY(stp_cpu_hosts_exchange(world, &e->hosts, err));
     e->budget = e->hosts[world->rank].available_nbytes /
                 stp_cpu_hosts_like(e->hosts, world->size, world->rank);

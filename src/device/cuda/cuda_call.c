@@ -69,7 +69,7 @@ enum stp_status stp_cuda_collective(const struct stp_cuda_rank *r,
             nccl->ncclAllReduce(t->in, t->out, t->n, t->type, t->op, comm, s);
         break;
     default:
-        return stp_fail(err, STP_ERR_RANGE, "no collective %d", t->coll);
+        return STP_REFUSE(err, "no collective %d", t->coll);
     }
     return stp_cuda_nccl_result(r, result, call, err);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/text.h"
 #include "device/arm_tuner.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/cuda_lt.h"
@@ -79,15 +80,14 @@ cuda_choose_gpus(struct stp_cuda *d, const struct stp_device_options *options,
                         "%d ranks share a GPU",
                         n_here, per_host, n_threads, d->n_gpus, n, MAX_SHARING);
     if (options->graph && d->n_local > d->n_present)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "CUDA graphs of %u ranks of a process that share a GPU "
-                        "wait for each other for ever, expected a process each "
-                        "(--procs %u)",
-                        d->n_local, d->n_local);
+        return STP_REFUSE(
+            err,
+            "CUDA graphs of %u ranks of a process that share a GPU wait for "
+            "each other for ever, expected a process each (--procs %u)",
+            d->n_local, d->n_local);
     if (d->n_local > STP_MAX_ENGINES)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "%u GPUs of a process, expected at most %d", d->n_local,
-                        STP_MAX_ENGINES);
+        return STP_REFUSE(err, "%u GPUs of a process, expected at most %d",
+                          d->n_local, STP_MAX_ENGINES);
     d->n_ranks = d->n_local * d->world->size;
     return STP_OK;
 }
@@ -233,10 +233,8 @@ static void cuda_fill_info(struct stp_cuda *d, const char *replaced)
     static const char *const names[] = {
         "NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"};
     struct cudaDeviceProp gpu;
-    size_t named, n;
 
     stp_host_name(info->machine, sizeof(info->machine));
-    named = strlen(info->machine);
     if (cudaGetDeviceProperties(&gpu, d->ranks[0].gpu) == cudaSuccess) {
         snprintf(info->gpu, sizeof(info->gpu), "%.63s", gpu.name);
         snprintf(info->processor, sizeof(info->processor), "%s", info->gpu);
@@ -259,24 +257,21 @@ static void cuda_fill_info(struct stp_cuda *d, const char *replaced)
     info->rotates = true;
     info->has_tf32 = info->compute_capability >= 80;
     if (n_gpus < d->n_ranks)
-        snprintf(&info->machine[named], sizeof(info->machine) - named,
-                 " with %u ranks a GPU", (d->n_ranks + n_gpus - 1) / n_gpus);
+        stp_append(info->machine, sizeof(info->machine), " with %u ranks a GPU",
+                   (d->n_ranks + n_gpus - 1) / n_gpus);
     snprintf(info->what, sizeof(info->what),
              "%u x %s on %u host%s (%s), NCCL %s; measured here and now",
              n_gpus, info->gpu, info->n_nodes, info->n_nodes == 1 ? "" : "s",
              info->machine, info->nccl);
     /* Settings that also change NCCL's choice are named. */
-    n = strlen(info->what);
     stp_arm_tuner_describe(info);
-    if (info->tuner[0] != '\0')
-        n = strlen(info->what);
-    else if (replaced[0] != '\0')
-        n += (size_t)snprintf(&info->what[n], sizeof(info->what) - n,
-                              "; without NCCL_TUNER_PLUGIN=%s", replaced);
+    if (info->tuner[0] == '\0' && replaced[0] != '\0')
+        stp_append(info->what, sizeof(info->what),
+                   "; without NCCL_TUNER_PLUGIN=%s", replaced);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (getenv(names[i]) != NULL && n < sizeof(info->what))
-            n += (size_t)snprintf(&info->what[n], sizeof(info->what) - n,
-                                  "; with %s=%s", names[i], getenv(names[i]));
+        if (getenv(names[i]) != NULL)
+            stp_append(info->what, sizeof(info->what), "; with %s=%s", names[i],
+                       getenv(names[i]));
 }
 
 /* Finds the GPUs of this process and connects all ranks. */

@@ -28,8 +28,8 @@ static enum stp_status rank_begin_in(struct stp_cuda_rank *r, unsigned stream,
                                      struct stp_error *err)
 {
     if (stream >= STP_N_STREAMS)
-        return stp_fail(err, STP_ERR_RANGE, "stream %u of %u", stream,
-                        (unsigned)STP_N_STREAMS);
+        return STP_REFUSE(err, "stream %u of %u", stream,
+                          (unsigned)STP_N_STREAMS);
     return rank_begin(r, err);
 }
 
@@ -62,8 +62,8 @@ static enum stp_status rank_launched(struct stp_cuda_rank *r,
                                      struct stp_error *err)
 {
     if (result == cudaErrorNotSupported)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "no %s on GPUs for these types or this size", kernel);
+        return STP_REFUSE(err, "no %s on GPUs for these types or this size",
+                          kernel);
     return rank_called(r, result, kernel, err);
 }
 
@@ -173,19 +173,19 @@ static enum stp_status cuda_select_arm(void *self, const struct stp_arm *arm,
     const char *name = STP_ARM_TEXT(arm);
 
     if (arm->kind == STP_ARM_PLUGIN && !d->has_plugin)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "no tuner plugin: the GPUs were opened without one");
+        return STP_REFUSE(err,
+                          "no tuner plugin: the GPUs were opened without one");
     if (arm->kind == STP_ARM_FORCED && !d->info.has_arms)
-        return stp_fail(
-            err, STP_ERR_RANGE,
+        return STP_REFUSE(
+            err,
             "arm %s: NCCL %s did not load our tuner, so nothing can be forced: "
             "expected NCCL 2.22 or later and more than one rank",
             name, d->info.nccl);
     if (arm->chunk_bytes != 0 && d->nccl.version < NCCL_WITH_CHUNKS)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "arm %s: NCCL %s asks no tuner for chunks, expected "
-                        "2.30 or later",
-                        name, d->info.nccl);
+        return STP_REFUSE(
+            err,
+            "arm %s: NCCL %s asks no tuner for chunks, expected 2.30 or later",
+            name, d->info.nccl);
     if (r->number == 0) {
         unsigned setup = STP_CUDA_SETUPS;
 
@@ -254,9 +254,9 @@ static enum stp_status rank_collect(struct stp_cuda_rank *r, unsigned stream,
     if (status != STP_OK || transfer->n == 0)
         return status;
     if (transfer->split > 0 && r->cuda->arm.kind == STP_ARM_SETUP)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "groups of ranks have no communicators of another "
-                        "configuration, expected an arm without one");
+        return STP_REFUSE(err,
+                          "groups of ranks have no communicators of another "
+                          "configuration, expected an arm without one");
     return rank_done(r, stp_cuda_setup_stages(r)
                             ? stp_cuda_stage_call(r, stream, transfer, err)
                             : stp_cuda_collective(r, stream, transfer,
@@ -273,8 +273,7 @@ static enum stp_status cuda_split(void *self,
 
     STP_TRY(rank_begin(r, err));
     if (r->n_parts == STP_MAX_SPLITS)
-        return stp_fail(err, STP_ERR_RANGE, "more than %d splits",
-                        STP_MAX_SPLITS);
+        return STP_REFUSE(err, "more than %d splits", STP_MAX_SPLITS);
     result = r->cuda->nccl.ncclCommSplit(
         r->comm, (int)stp_rank_groups_color(groups, r->rank), (int)r->rank,
         &r->parts[r->n_parts], NULL);
@@ -308,9 +307,8 @@ static enum stp_status rank_await(struct stp_cuda_rank *r, unsigned stream,
 {
     STP_TRY(rank_begin_call(r, stream, err));
     if (event >= r->n_events || r->recorded[event] != r->run)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "a wait for event %u, which was not recorded before",
-                        event);
+        return STP_REFUSE(
+            err, "a wait for event %u, which was not recorded before", event);
     return rank_called(r,
                        cudaStreamWaitEvent(
                            r->stream[stream],
@@ -466,12 +464,12 @@ static enum stp_status cuda_check(void *self, const struct stp_work *work,
     if (work->kind != STP_WORK_ELEMENTWISE ||
         work->n_bytes <= r->free_bytes / N_VECTORS)
         return STP_OK;
-    return stp_fail(err, STP_ERR_RANGE,
-                    "vectors of %.1f GiB, but GPU %d has %.1f GiB for %d such: "
-                    "expected at most %.1f GiB",
-                    (double)work->n_bytes / gib, r->gpu,
-                    (double)r->free_bytes / gib, (int)N_VECTORS,
-                    (double)r->free_bytes / N_VECTORS / gib);
+    return STP_REFUSE(err,
+                      "vectors of %.1f GiB, but GPU %d has %.1f GiB for %d "
+                      "such: expected at most %.1f GiB",
+                      (double)work->n_bytes / gib, r->gpu,
+                      (double)r->free_bytes / gib, (int)N_VECTORS,
+                      (double)r->free_bytes / N_VECTORS / gib);
 }
 
 /* Random data: on zeros GPUs draw less power and run faster. */

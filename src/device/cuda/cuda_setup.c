@@ -164,14 +164,13 @@ enum stp_status stp_cuda_setup(struct stp_cuda *d,
                         "more than %d communicators of other configurations",
                         STP_CUDA_SETUPS);
     if (d->nccl.version < needs[setup->memory].version)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "arm %s: NCCL %s has no %s or later",
-                        stp_memory_name(setup->memory), d->info.nccl,
-                        needs[setup->memory].lacks);
+        return STP_REFUSE(err, "arm %s: NCCL %s has no %s or later",
+                          stp_memory_name(setup->memory), d->info.nccl,
+                          needs[setup->memory].lacks);
     if (setup->memory == STP_MEMORY_STAGE && !d->measures)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "arm stage: only measured collectives are staged here, "
-                        "expected `steptune run --stage` for a training");
+        return STP_REFUSE(
+            err, "arm stage: only measured collectives are staged here, "
+                 "expected `steptune run --stage` for a training");
     for (unsigned i = 0; i < d->n_local; i++)
         d->ranks[i].setups[n] = (struct stp_cuda_setup){.setup = *setup};
     status = stp_thread_pool_run(d->pool, setup_open_part, d, d->world, 0, err);

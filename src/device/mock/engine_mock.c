@@ -142,10 +142,10 @@ static enum stp_status mock_find_way(const struct engine *e,
             *way_ret = ways[i];
             return STP_OK;
         }
-    return stp_fail(err, STP_ERR_RANGE,
-                    "arm %s: machine '%s' has no recorded times of it, and "
-                    "none are modelled",
-                    STP_ARM_TEXT(arm), e->info.machine);
+    return STP_REFUSE(err,
+                      "arm %s: machine '%s' has no recorded times of it, and "
+                      "none are modelled",
+                      STP_ARM_TEXT(arm), e->info.machine);
 }
 
 static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
@@ -154,8 +154,8 @@ static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
     struct engine *e = self;
 
     if (arm->kind == STP_ARM_PLUGIN && e->plugin.nccl == NULL)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "no tuner plugin: the machine was opened without one");
+        return STP_REFUSE(
+            err, "no tuner plugin: the machine was opened without one");
     STP_TRY(mock_find_way(e, arm, &e->program.way, err));
     stp_mock_begin_arm(&e->time, arm);
     e->use_plugin = arm->kind == STP_ARM_PLUGIN;
@@ -303,10 +303,10 @@ static enum stp_status mock_split(void *self,
                    (i - 1) * groups->stride / per_node;
     if (part != NULL && (int)n_nodes != mock_machine_get_info(part)->n_nodes) {
         mock_machine_free(part);
-        return stp_fail(err, STP_ERR_RANGE,
-                        "groups of %u ranks that are %u apart are on several "
-                        "nodes of %s: no machine is modelled for them",
-                        size, groups->stride, e->info.machine);
+        return STP_REFUSE(err,
+                          "groups of %u ranks that are %u apart are on several "
+                          "nodes of %s: no machine is modelled for them",
+                          size, groups->stride, e->info.machine);
     }
     status = stp_splits_add(&e->splits, groups, err);
     if (status != STP_OK) {
@@ -463,9 +463,8 @@ static enum stp_status mock_begin_round(void *self, unsigned round,
 
     if (most > 0 &&
         ((round >= n_rounds && !e->info.repeats_rounds) || n_rounds > most))
-        return stp_fail(err, STP_ERR_RANGE,
-                        "%u rounds, but machine '%s' has %u", n_rounds,
-                        e->info.machine, e->info.max_rounds);
+        return STP_REFUSE(err, "%u rounds, but machine '%s' has %u", n_rounds,
+                          e->info.machine, e->info.max_rounds);
     stp_mock_begin_round(&e->time, round, most > 0 ? n_rounds : 0);
     return STP_OK;
 }
@@ -750,10 +749,10 @@ enum stp_status stp_mock_open(const char *machine_path, unsigned n_ranks,
     }
     if (status == STP_OK && options->graph &&
         mock_machine_rounds(e->machine, true) == 0)
-        status = stp_fail(err, STP_ERR_RANGE,
-                          "machine '%s' has no recorded times of CUDA graphs, "
-                          "and none are modelled",
-                          mock_machine_get_info(e->machine)->name);
+        status = STP_REFUSE(err,
+                            "machine '%s' has no recorded times of CUDA "
+                            "graphs, and none are modelled",
+                            mock_machine_get_info(e->machine)->name);
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && status == STP_OK; c++)
         if (mock_machine_sizes(e->machine, (ncclFunc_t)c, options->graph, NULL,
                                0) > MAX_SIZES ||

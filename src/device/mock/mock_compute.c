@@ -181,8 +181,8 @@ static double compute_peak_of(const struct mock_machine *machine,
 static enum stp_status compute_refuse(const struct mock_machine *machine,
                                       const char *type, struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_RANGE, "%s multiplies no matrices of %s",
-                    mock_machine_get_info(machine)->gpu, type);
+    return STP_REFUSE(err, "%s multiplies no matrices of %s",
+                      mock_machine_get_info(machine)->gpu, type);
 }
 
 enum stp_status stp_mock_check_gemm(const struct mock_machine *machine,
@@ -190,9 +190,8 @@ enum stp_status stp_mock_check_gemm(const struct mock_machine *machine,
                                     struct stp_error *err)
 {
     if (gemm->m == 0 || gemm->n == 0 || gemm->k == 0)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "a GEMM of %u x %u x %u, expected sides from 1",
-                        gemm->m, gemm->n, gemm->k);
+        return STP_REFUSE(err, "a GEMM of %u x %u x %u, expected sides from 1",
+                          gemm->m, gemm->n, gemm->k);
     return compute_peak_of(machine, gemm) != 0
                ? STP_OK
                : compute_refuse(machine, stp_type_name(gemm->type), err);
