@@ -62,7 +62,6 @@ static unsigned launch_count_processes(const struct stp_run_options *run)
 
 static void launch_warn(const char *text)
 {
-    stp_progress_clear();
     stp_complain("%s", text);
 }
 

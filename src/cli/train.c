@@ -355,7 +355,6 @@ static enum stp_status session_train(struct train_session *s,
     } else if (session_is_its_own(status)) {
         if (is_first) {
             s->n_failed++;
-            stp_progress_clear();
             stp_train_job_name(job, name);
             stp_complain("%s: %s", name, s->err->text);
         }
@@ -381,7 +380,6 @@ static enum stp_status train_refuse_count(struct train_session *s, size_t first,
     if (!session_is_its_own(status))
         return status;
     s->n_failed += end - first;
-    stp_progress_clear();
     stp_complain("%u rank%s: %s", n, n == 1 ? "" : "s", s->err->text);
     return STP_OK;
 }
