@@ -36,8 +36,8 @@ enum stp_status stp_sizes_add_geometric(struct stp_sizes *sizes, uint64_t begin,
                                         uint64_t grain, struct stp_error *err)
 {
     if (begin < 1 || begin > end || !(factor > 1))
-        return stp_fail(
-            err, STP_ERR_RANGE,
+        return STP_REFUSE(
+            err,
             "sizes from %llu to %llu by %g, expected at least 1 byte, the end "
             "not below the begin, and a factor above 1",
             (unsigned long long)begin, (unsigned long long)end, factor);
@@ -56,8 +56,8 @@ enum stp_status stp_sizes_add_steps(struct stp_sizes *sizes, uint64_t begin,
                                     struct stp_error *err)
 {
     if (begin < 1 || begin > end || step < 1)
-        return stp_fail(
-            err, STP_ERR_RANGE,
+        return STP_REFUSE(
+            err,
             "sizes from %llu to %llu by steps of %llu, expected at least 1 "
             "byte, the end not below the begin, and a step of at least 1",
             (unsigned long long)begin, (unsigned long long)end,

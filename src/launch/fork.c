@@ -262,8 +262,8 @@ enum stp_status stp_fork_run(const struct stp_fork *plan, int *exit_ret,
     enum stp_status status = STP_ERR_NOMEM;
 
     if (plan->n == 0 || plan->n > STP_MAX_PROCESSES)
-        return stp_fail(err, STP_ERR_RANGE, "%u processes, expected 1 to %d",
-                        plan->n, STP_MAX_PROCESSES);
+        return STP_REFUSE(err, "%u processes, expected 1 to %d", plan->n,
+                          STP_MAX_PROCESSES);
     run.slots = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE,
                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     run.pids = calloc(plan->n, sizeof(*run.pids));

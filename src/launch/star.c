@@ -500,13 +500,11 @@ static enum stp_status star_gather(struct star *s, unsigned rank, uint32_t n,
         star_fail_rank(s, rank, strange);
     } else {
         if (p->given.n != n)
-            stp_fail(&why, STP_ERR_RANGE,
-                     "%s exchanges among %u processes, rank 0 among %u", text,
-                     p->given.n, n);
+            STP_REFUSE(&why, "%s exchanges among %u processes, rank 0 among %u",
+                       text, p->given.n, n);
         else
-            stp_fail(&why, STP_ERR_RANGE,
-                     "%s gave %zu bytes to exchange, rank 0 gave %zu", text,
-                     (size_t)p->given.size, size);
+            STP_REFUSE(&why, "%s gave %zu bytes to exchange, rank 0 gave %zu",
+                       text, (size_t)p->given.size, size);
         star_fail(s, STP_ERR_RANGE, &why);
     }
     free(p->bytes);
@@ -719,7 +717,7 @@ static enum stp_status view_part(void *self, unsigned n,
     struct view part = *(const struct view *)self;
 
     if (n == 0 || n > part.n)
-        return stp_fail(err, STP_ERR_RANGE, "%u of %u processes", n, part.n);
+        return STP_REFUSE(err, "%u of %u processes", n, part.n);
     part.is_part = true;
     return view_new(&part, n, part_ret, err);
 }

@@ -20,7 +20,7 @@ static enum stp_status alone_part(void *self, unsigned n,
                                   struct stp_error *err)
 {
     if (n != 1)
-        return stp_fail(err, STP_ERR_RANGE, "%u of 1 processes", n);
+        return STP_REFUSE(err, "%u of 1 processes", n);
     *part_ret = stp_world_of_one;
     return STP_OK;
 }

@@ -93,43 +93,38 @@ enum stp_status stp_train_check(const struct stp_train_config *c,
 
     if (model == NULL || model->n_layers == 0 ||
         model->n_layers > STP_TRAIN_LAYERS)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "a model of %u layers, expected 1 to %d",
-                        model == NULL ? 0 : model->n_layers, STP_TRAIN_LAYERS);
+        return STP_REFUSE(err, "a model of %u layers, expected 1 to %d",
+                          model == NULL ? 0 : model->n_layers,
+                          STP_TRAIN_LAYERS);
     for (unsigned l = 0; l <= model->n_layers; l++)
         if (model->width[l] == 0)
-            return stp_fail(err, STP_ERR_RANGE,
-                            "model %s has no width for layer %u", model->name,
-                            l);
+            return STP_REFUSE(err, "model %s has no width for layer %u",
+                              model->name, l);
     if (c->batch == 0 || parts == 0 || c->batch % parts != 0)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "a batch of %u for %u rank%s with %u micro-batch%s "
-                        "each, expected a multiple of %ju",
-                        c->batch, n_ranks, n_ranks == 1 ? "" : "s",
-                        c->accumulate, c->accumulate == 1 ? "" : "es",
-                        (uintmax_t)parts);
+        return STP_REFUSE(err,
+                          "a batch of %u for %u rank%s with %u micro-batch%s "
+                          "each, expected a multiple of %ju",
+                          c->batch, n_ranks, n_ranks == 1 ? "" : "s",
+                          c->accumulate, c->accumulate == 1 ? "" : "es",
+                          (uintmax_t)parts);
     if (c->n_samples == 0 || c->n_samples % c->batch != 0)
-        return stp_fail(
-            err, STP_ERR_RANGE,
-            "an epoch of %u samples in steps of %u, expected a multiple",
+        return STP_REFUSE(
+            err, "an epoch of %u samples in steps of %u, expected a multiple",
             c->n_samples, c->batch);
     if (c->mode == STP_TRAIN_SINGLE && n_ranks != 1)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "mode single on %u ranks, expected 1", n_ranks);
+        return STP_REFUSE(err, "mode single on %u ranks, expected 1", n_ranks);
     if (c->n_epochs == 0 || !(c->rate > 0) || !isfinite(c->rate))
-        return stp_fail(
-            err, STP_ERR_RANGE,
-            "%u epochs at a learning rate of %g, expected both above 0",
+        return STP_REFUSE(
+            err, "%u epochs at a learning rate of %g, expected both above 0",
             c->n_epochs, c->rate);
     steps = (double)c->n_epochs * (c->n_samples / c->batch);
     if (steps > MAX_STEPS)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "%.0f steps in all epochs, expected at most %d", steps,
-                        MAX_STEPS);
+        return STP_REFUSE(err, "%.0f steps in all epochs, expected at most %d",
+                          steps, MAX_STEPS);
     if (c->half_gradients && c->precision != STP_PRECISION_BF16 &&
         c->precision != STP_PRECISION_FP16)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "gradients of 16 bits with %s, expected bf16 or fp16",
-                        stp_precision_name(c->precision));
+        return STP_REFUSE(err,
+                          "gradients of 16 bits with %s, expected bf16 or fp16",
+                          stp_precision_name(c->precision));
     return STP_OK;
 }

@@ -43,11 +43,11 @@ enum stp_status stp_train_plan(const struct stp_train_matrix *m,
 
     for (unsigned i = 0; i < m->n_accumulate; i++)
         if ((uint64_t)m->micro_batch * m->accumulate[i] > m->base.n_samples)
-            return stp_fail(err, STP_ERR_RANGE,
-                            "a step of %u micro-batches of %u samples, "
-                            "expected at most the %u samples of an epoch",
-                            m->accumulate[i], m->micro_batch,
-                            m->base.n_samples);
+            return STP_REFUSE(err,
+                              "a step of %u micro-batches of %u samples, "
+                              "expected at most the %u samples of an epoch",
+                              m->accumulate[i], m->micro_batch,
+                              m->base.n_samples);
     if (most > MOST_JOBS)
         return stp_fail(err, STP_ERR_LIMIT,
                         "%ju configurations, expected at most %d",

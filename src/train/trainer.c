@@ -192,8 +192,8 @@ enum stp_status stp_trainer_begin(struct stp_trainer *t,
     status = stp_train_check(config, t->info.n_ranks, err);
     if (status == STP_OK && config->precision == STP_PRECISION_TF32 &&
         !t->info.has_tf32)
-        status = stp_fail(
-            err, STP_ERR_RANGE,
+        status = STP_REFUSE(
+            err,
             "no tf32 on %s: only GPUs from compute capability 8.0 on have it",
             t->info.processor);
     if (status != STP_OK)
