@@ -18,7 +18,7 @@
 #include "report/policy_file.h"
 #include "report/results/memory_rules.h"
 #include "report/results/results.h"
-#include "report/take.h"
+#include "launch/take.h"
 #include "report/terminal.h"
 #include "tune/tune.h"
 

@@ -14,7 +14,7 @@
 #include "report/iterations/iteration_files.h"
 #include "report/iterations/iteration_words.h"
 #include "report/results/results.h"
-#include "report/take.h"
+#include "launch/take.h"
 #include "report/terminal.h"
 #include "store/clock.h"
 

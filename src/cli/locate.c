@@ -12,8 +12,8 @@
 #include "cli/cli.h"
 #include "core/nearest.h"
 #include "core/text.h"
+#include "launch/take.h"
 #include "report/file.h"
-#include "report/take.h"
 
 static bool locate_is_folder(const char *path)
 {

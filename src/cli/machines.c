@@ -7,7 +7,7 @@
 #include "device/device.h"
 #include "mock_nccl.h"
 #include "report/table.h"
-#include "report/take.h"
+#include "launch/take.h"
 #include "report/words.h"
 
 struct machines_options {

@@ -12,7 +12,7 @@
 #include "core/names.h"
 #include "core/nearest.h"
 #include "core/text.h"
-#include "report/take.h"
+#include "launch/take.h"
 
 /* ---- errors ---- */
 

@@ -8,7 +8,7 @@
 #include "report/file.h"
 #include "report/folder.h"
 #include "report/measurements/measurements_csv.h"
-#include "report/take.h"
+#include "launch/take.h"
 #include "report/training/train_charts.h"
 #include "report/training/train_json.h"
 #include "report/training/train_results.h"

@@ -12,12 +12,12 @@
 #include "cli/cli.h"
 #include "cli/doctor/doctor.h"
 #include "core/utf8.h"
+#include "launch/take.h"
 #include "mock_nccl.h"
 #include "plugin/file.h"
 #include "plugin/lower.h"
 #include "plugin/settings.h"
 #include "report/file.h"
-#include "report/take.h"
 
 /* Prints a plugin's first warning, which ranks repeat: a plugin that steps
  * aside tells only NCCL, and all that is printed then is NCCL's own choice. */

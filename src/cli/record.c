@@ -15,7 +15,7 @@
 #include "report/logs/job_log_machine.h"
 #include "report/measurements/machine_folder.h"
 #include "report/measurements/measurements_csv.h"
-#include "report/take.h"
+#include "launch/take.h"
 #include "tune/settings.h"
 
 /* ---- defaults: on 2 GPUs some 220 seconds of recording, estimated ---- */

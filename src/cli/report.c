@@ -10,7 +10,7 @@
 #include "report/measurements/measurements_csv.h"
 #include "report/page/page.h"
 #include "report/results/results.h"
-#include "report/take.h"
+#include "launch/take.h"
 
 struct report_options {
     struct stp_arguments paths;

@@ -18,7 +18,7 @@
 #include "report/learning/journal.h"
 #include "report/learning/learning.h"
 #include "report/learning/ledgers.h"
-#include "report/take.h"
+#include "launch/take.h"
 
 #define DEFAULT_POLICY "steptune.conf"
 

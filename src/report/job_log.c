@@ -13,7 +13,7 @@
 #include "core/names.h"
 #include "core/qsort.h"
 #include "report/plain.h"
-#include "report/take.h"
+#include "launch/take.h"
 
 #define LOG "what a job prints with NCCL_DEBUG=INFO"
 

@@ -6,7 +6,7 @@
 
 #include "core/names.h"
 #include "core/text.h"
-#include "report/take.h"
+#include "launch/take.h"
 
 /* cJSON leaves out what it has no memory for, and does not say so. */
 static void *json_take(size_t size)

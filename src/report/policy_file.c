@@ -16,7 +16,7 @@
 #include "core/policy/policy_columns.h"
 #include "core/room.h"
 #include "report/file.h"
-#include "report/take.h"
+#include "launch/take.h"
 #include "report/words.h"
 
 /* A comma or a comment sign in it would break the line. */

@@ -9,7 +9,7 @@
 #include "core/names.h"
 #include "core/utf8.h"
 #include "report/json.h"
-#include "report/take.h"
+#include "launch/take.h"
 #include "report/terminal.h"
 #include "report/words.h"
 

@@ -41,7 +41,7 @@ may src/device/cuda device/cuda/ 'device/[a-z_]+.h"' launch/ core/ $abi
 may src/device/mock device/mock/ 'device/[a-z_]+.h"' launch/ core/ $abi mock_nccl.h
 may src/bench bench/ 'device/[a-z_]+.h"' launch/ core/ $abi
 may src/train train/ 'device/[a-z_]+.h"' launch/ core/ $abi
-analyse='analyse/[a-z_]+.h"'
+analyse='analyse/[a-z_]+.h"|launch/take.h"'
 mock='mock_(nccl|ranks).h"'
 may src/analyse "$analyse" bench/ device/ core/ $abi
 may src/analyse/check analyse/check/ "$analyse" core/ $abi
@@ -50,7 +50,7 @@ may src/analyse/replay analyse/replay/ "$analyse" bench/ child/ device/ core/ $a
 may src/analyse/jobs analyse/jobs/ analyse/replay/ "$analyse" core/
 may src/analyse/traces analyse/traces/ analyse/replay/ "$analyse" bench/ device/ core/ $abi
 may src/analyse/contract analyse/contract/ "$analyse" child/ core/ $abi "$mock"
-below='analyse/|train/|bench/|device/|core/|'$abi
+below='analyse/|train/|bench/|device/|core/|launch/take.h"|'$abi
 report='report/[a-z_]+.h"'
 may src/report "$report" launch/stop.h $below
 for folder in jobs measurements results charts learning; do

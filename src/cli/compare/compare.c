@@ -15,7 +15,7 @@
 #include "launch/launch.h"
 #include "report/folder.h"
 #include "report/jobs/job_comparison.h"
-#include "report/take.h"
+#include "launch/take.h"
 
 #define DEFAULT_LOSS "[Ll]oss[ =:]+([-+]?([Nn]a[Nn]|[Ii]nf)|[-+0-9.eE]+)"
 

@@ -13,7 +13,7 @@
 #include "nccl_tuner_abi.h"
 #include "report/file.h"
 #include "report/folder.h"
-#include "report/take.h"
+#include "launch/take.h"
 
 extern const char stp_nccl_tuner_abi[], stp_nccl_profiler_abi[];
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "report/file.h"
-#include "report/take.h"
+#include "launch/take.h"
 
 extern char **environ;
 extern const char stp_frame_gp[];

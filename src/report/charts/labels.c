@@ -10,7 +10,7 @@
 #include "core/room.h"
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
-#include "report/take.h"
+#include "launch/take.h"
 #include "report/words.h"
 
 enum { WORD = 80, ORIGIN = 512, MODELS = 16 };

@@ -11,7 +11,7 @@
 #include "nccl_tuner_abi.h"
 #include "report/charts/chart.h"
 #include "report/charts/labels.h"
-#include "report/take.h"
+#include "launch/take.h"
 
 extern const char stp_lines_gp[];
 extern const char stp_bars_gp[];

@@ -12,7 +12,7 @@
 #include "nccl_tuner_abi.h"
 #include "report/charts/labels.h"
 #include "report/table.h"
-#include "report/take.h"
+#include "launch/take.h"
 #include "report/words.h"
 
 /* The share of its peak from which on bandwidth is said to be saturated. */

@@ -11,7 +11,7 @@
 #include "report/folder.h"
 #include "report/iterations/iteration_words.h"
 #include "report/measurements/measurements_csv.h"
-#include "report/take.h"
+#include "launch/take.h"
 
 /* The files in addition to those of times; summary.json holds all results. */
 struct iteration_file {

@@ -13,7 +13,7 @@
 #include "report/charts/plot.h"
 #include "report/folder.h"
 #include "report/iterations/iteration_words.h"
-#include "report/take.h"
+#include "launch/take.h"
 #include "report/words.h"
 
 extern const char stp_times_gp[];

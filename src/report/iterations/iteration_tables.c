@@ -14,7 +14,7 @@
 #include "report/charts/labels.h"
 #include "report/json.h"
 #include "report/table.h"
-#include "report/take.h"
+#include "launch/take.h"
 #include "report/words.h"
 
 bool stp_iteration_several(const struct stp_iteration_report *report)

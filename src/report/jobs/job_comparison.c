@@ -6,7 +6,7 @@
 #include "analyse/jobs/steps.h"
 #include "report/file.h"
 #include "report/table.h"
-#include "report/take.h"
+#include "launch/take.h"
 
 /* ---- runs ---- */
 

@@ -8,7 +8,7 @@
 #include "core/text.h"
 #include "report/policy_file.h"
 #include "report/table.h"
-#include "report/take.h"
+#include "launch/take.h"
 
 static const double least_gain = 1.001;
 

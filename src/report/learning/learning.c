@@ -7,7 +7,7 @@
 
 #include "core/qsort.h"
 #include "core/stats.h"
-#include "report/take.h"
+#include "launch/take.h"
 
 enum { LEAST_FOR_MEDIAN = 4 };          /* blocks */
 static const double least_stall = 0.01; /* of a window, that is taken for one */

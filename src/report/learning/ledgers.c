@@ -13,7 +13,7 @@
 #include "report/file.h"
 #include "report/json.h"
 #include "report/table.h"
-#include "report/take.h"
+#include "launch/take.h"
 
 /* Adds the file's ledger, if it is one. */
 static void ledgers_add_file(const char *dir, const char *name,

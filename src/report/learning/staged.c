@@ -13,7 +13,7 @@
 #include "core/utf8.h"
 #include "report/file.h"
 #include "report/table.h"
-#include "report/take.h"
+#include "launch/take.h"
 
 /* By collective, size and type. */
 static int staged_order(const void *a, const void *b)

@@ -9,7 +9,7 @@
 #include "nccl_tuner_abi.h"
 #include "report/logs/job_log_facts.h"
 #include "report/table.h"
-#include "report/take.h"
+#include "launch/take.h"
 
 /* ---- what facts say ---- */
 

@@ -16,7 +16,7 @@
 #include "report/page/page_data.h"
 #include "report/results/results.h"
 #include "report/table.h"
-#include "report/take.h"
+#include "launch/take.h"
 #include "report/words.h"
 
 /* page.html, page.css and page.js */

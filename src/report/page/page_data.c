@@ -8,7 +8,7 @@
 #include "analyse/wrong.h"
 #include "nccl_tuner_abi.h"
 #include "report/measurements/measurements_csv.h"
-#include "report/take.h"
+#include "launch/take.h"
 #include "report/words.h"
 
 #define WARN(data, ...)                                                        \

@@ -8,7 +8,7 @@
 #include "core/names.h"
 #include "core/policy/memory_policy.h"
 #include "report/table.h"
-#include "report/take.h"
+#include "launch/take.h"
 #include "report/words.h"
 
 static bool rules_have_kind(const struct stp_point *p,

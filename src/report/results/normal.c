@@ -10,7 +10,7 @@
 #include "core/names.h"
 #include "core/text.h"
 #include "report/table.h"
-#include "report/take.h"
+#include "launch/take.h"
 
 /* The mean of all rounds at one size. */
 struct size {

@@ -10,7 +10,7 @@
 #include "core/text.h"
 #include "report/results/results.h"
 #include "report/table.h"
-#include "report/take.h"
+#include "launch/take.h"
 
 enum { MAX_SKIPS = 5, MAX_UNALIGNED = 5 }; /* names that are printed */
 

@@ -9,7 +9,7 @@
 #include "report/policy_file.h"
 #include "report/results/results.h"
 #include "report/table.h"
-#include "report/take.h"
+#include "launch/take.h"
 #include "report/terminal.h"
 #include "report/words.h"
 

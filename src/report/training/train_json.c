@@ -14,7 +14,7 @@
 #include "report/file.h"
 #include "report/folder.h"
 #include "report/json.h"
-#include "report/take.h"
+#include "launch/take.h"
 
 enum { TRAIN_FILE_MAX = 1 << 28 /* bytes */ };
 

@@ -8,7 +8,7 @@
 #include "analyse/order.h"
 #include "core/stats.h"
 #include "core/text.h"
-#include "report/take.h"
+#include "launch/take.h"
 
 /* The modes in the order of charts; those of several GPUs by use. */
 static const char *const modes[] = {"single",   "naive",   "interleaved",

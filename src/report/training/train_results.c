@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/take.h"
+#include "launch/take.h"
 
 void stp_train_run_free(struct stp_train_run *run)
 {

@@ -6,7 +6,7 @@
 
 #include "core/text.h"
 #include "report/table.h"
-#include "report/take.h"
+#include "launch/take.h"
 
 /* In virtual time there is no loss. */
 static bool summary_has_data(const struct stp_train_run *r)

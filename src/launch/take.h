@@ -1,8 +1,8 @@
-/* take.h - memory for what is printed and drawn
+/* take.h - memory for what a command finds out, prints and draws
  *
- * A command has done its work by then, and can do nothing without a few
- * kilobytes: the process ends with status 1 and a sentence, and its temporary
- * files are removed. */
+ * It has measured or read by then, and can do nothing without a few kilobytes:
+ * the process ends with status 1 and a sentence, and its temporary files are
+ * removed. */
 #pragma once
 
 #include <stddef.h>

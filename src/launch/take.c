@@ -1,4 +1,4 @@
-#include "report/take.h"
+#include "launch/take.h"
 
 #include <stdlib.h>
 
