@@ -307,7 +307,7 @@ static enum stp_status trace_add_comm(struct reader *r, size_t *place_ret,
                               raw->parent);
     }
     memcpy(comm.name, raw->comm, sizeof(comm.name));
-    STP_TRY(stp_trace_add_comm(&r->build, &comm, place_ret, err));
+    *place_ret = stp_trace_add_comm(&r->build, &comm);
     raw->color = NULL; /* the trace's */
     return STP_OK;
 }
@@ -390,7 +390,8 @@ static enum stp_status trace_end_collective(struct reader *r,
                 &row->place, err));
         r->last_ns = row->end_ns;
     }
-    return stp_trace_add_row(&r->build, row, err);
+    stp_trace_add_row(&r->build, row);
+    return STP_OK;
 }
 
 static enum stp_status trace_end_row(void *user, void *opaque,
@@ -423,7 +424,8 @@ static enum stp_status trace_end_row(void *user, void *opaque,
                                   err);
     gemm->type = raw->type;
     raw->compute.place = raw->row.place;
-    return stp_trace_add_compute(&r->build, &raw->compute, err);
+    stp_trace_add_compute(&r->build, &raw->compute);
+    return STP_OK;
 }
 
 static void trace_read_comment(void *user, const char *line, size_t len)

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/room.h"
 #include "core/text.h"
 #include "core/utf8.h"
+#include "launch/take.h"
 
 static unsigned groups_largest_divisor(unsigned n, unsigned most)
 {
@@ -53,50 +53,39 @@ size_t stp_trace_find_comm(const struct stp_trace_build *b, const char *name)
     return found != 0 ? found - 1 : b->trace.n_comms;
 }
 
-enum stp_status stp_trace_add_comm(struct stp_trace_build *b,
-                                   const struct stp_trace_comm *comm,
-                                   size_t *place_ret, struct stp_error *err)
+size_t stp_trace_add_comm(struct stp_trace_build *b,
+                          const struct stp_trace_comm *comm)
 {
     struct stp_trace *t = &b->trace;
     const size_t replaces = stp_trace_find_comm(b, comm->name);
 
-    if (!STP_ROOM(b->trace.comms, b->trace.n_comms, b->comm_capacity))
-        return stp_nomem(err);
+    STP_TAKE_ROOM(t->comms, t->n_comms, b->comm_capacity);
     if (t->n_comms == 0 || 2 * t->n_comms == b->comm_capacity) {
         /* it has grown, and its table of names has to */
         free(b->slots);
-        b->slots = calloc(2 * b->comm_capacity, sizeof(*b->slots));
-        if (b->slots == NULL)
-            return stp_nomem(err);
+        STP_TAKE(b->slots, 2 * b->comm_capacity);
         for (size_t i = 0; i < t->n_comms; i++)
             *trace_find_slot(b, t->comms[i].name) = i + 1;
     }
-    *place_ret = t->n_comms++;
-    t->comms[*place_ret] = *comm;
-    t->comms[*place_ret].replaces = replaces;
-    *trace_find_slot(b, comm->name) = t->n_comms;
-    return STP_OK;
+    t->comms[t->n_comms] = *comm;
+    t->comms[t->n_comms].replaces = replaces;
+    *trace_find_slot(b, comm->name) = t->n_comms + 1;
+    return t->n_comms++;
 }
 
-enum stp_status stp_trace_add_row(struct stp_trace_build *b,
-                                  const struct stp_trace_row *row,
-                                  struct stp_error *err)
+void stp_trace_add_row(struct stp_trace_build *b,
+                       const struct stp_trace_row *row)
 {
-    if (!STP_ROOM(b->trace.rows, b->trace.n_rows, b->row_capacity))
-        return stp_nomem(err);
+    STP_TAKE_ROOM(b->trace.rows, b->trace.n_rows, b->row_capacity);
     b->trace.rows[b->trace.n_rows++] = *row;
-    return STP_OK;
 }
 
-enum stp_status stp_trace_add_compute(struct stp_trace_build *b,
-                                      const struct stp_trace_compute *compute,
-                                      struct stp_error *err)
+void stp_trace_add_compute(struct stp_trace_build *b,
+                           const struct stp_trace_compute *compute)
 {
-    if (!STP_ROOM(b->trace.computes, b->trace.n_computes, b->compute_capacity))
-        return stp_nomem(err);
+    STP_TAKE_ROOM(b->trace.computes, b->trace.n_computes, b->compute_capacity);
     b->trace.computes[b->trace.n_computes] = *compute;
     b->trace.computes[b->trace.n_computes++].row = b->trace.n_rows;
-    return STP_OK;
 }
 
 enum stp_status stp_trace_add_time(struct stp_trace_build *b, double us,
@@ -113,13 +102,12 @@ enum stp_status stp_trace_add_time(struct stp_trace_build *b, double us,
                            "compute of %g us, expected at most %g", us,
                            1e6 * STP_MAX_COMPUTE_US);
     for (double i = 0; i < n; i++)
-        STP_TRY(stp_trace_add_compute(b, &compute, err));
+        stp_trace_add_compute(b, &compute);
     return STP_OK;
 }
 
-enum stp_status stp_trace_add_skip(struct stp_trace_build *b, const char *name,
-                                   size_t len, unsigned line,
-                                   struct stp_error *err)
+void stp_trace_add_skip(struct stp_trace_build *b, const char *name, size_t len,
+                        unsigned line)
 {
     struct stp_trace_skip skip = {.n = 1, .line = line};
 
@@ -127,12 +115,10 @@ enum stp_status stp_trace_add_skip(struct stp_trace_build *b, const char *name,
     for (size_t i = 0; i < b->trace.n_skips; i++)
         if (strcmp(b->trace.skips[i].name, skip.name) == 0) {
             b->trace.skips[i].n++;
-            return STP_OK;
+            return;
         }
-    if (!STP_ROOM(b->trace.skips, b->trace.n_skips, b->skip_capacity))
-        return stp_nomem(err);
+    STP_TAKE_ROOM(b->trace.skips, b->trace.n_skips, b->skip_capacity);
     b->trace.skips[b->trace.n_skips++] = skip;
-    return STP_OK;
 }
 
 enum stp_status stp_trace_finish(struct stp_trace_build *b,

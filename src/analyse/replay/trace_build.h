@@ -18,17 +18,15 @@ struct stp_trace_build {
 size_t stp_trace_find_comm(const struct stp_trace_build *b, const char *name);
 
 /* Append a copy; a communicator is then the newest of its name.  Its 'replaces'
- * is set here, and its list of colors is the trace's from then on. */
-enum stp_status stp_trace_add_comm(struct stp_trace_build *b,
-                                   const struct stp_trace_comm *comm,
-                                   size_t *place_ret, struct stp_error *err);
-enum stp_status stp_trace_add_row(struct stp_trace_build *b,
-                                  const struct stp_trace_row *row,
-                                  struct stp_error *err);
+ * is set here, its list of colors is the trace's from then on, and its place is
+ * returned. */
+size_t stp_trace_add_comm(struct stp_trace_build *b,
+                          const struct stp_trace_comm *comm);
+void stp_trace_add_row(struct stp_trace_build *b,
+                       const struct stp_trace_row *row);
 /* Its 'row' is set here. */
-enum stp_status stp_trace_add_compute(struct stp_trace_build *b,
-                                      const struct stp_trace_compute *compute,
-                                      struct stp_error *err);
+void stp_trace_add_compute(struct stp_trace_build *b,
+                           const struct stp_trace_compute *compute);
 
 /* Longer compute is played as several pieces of at most this. */
 enum { STP_MAX_COMPUTE_US = 2000 };
@@ -39,9 +37,8 @@ enum stp_status stp_trace_add_time(struct stp_trace_build *b, double us,
                                    struct stp_error *err);
 
 /* Counts a row that cannot be played; names are cut. */
-enum stp_status stp_trace_add_skip(struct stp_trace_build *b, const char *name,
-                                   size_t len, unsigned line,
-                                   struct stp_error *err);
+void stp_trace_add_skip(struct stp_trace_build *b, const char *name, size_t len,
+                        unsigned line);
 
 /* Hands the trace over, or frees it after a failure 'status', which is
  * returned.  A trace without a row is STP_ERR_SYNTAX. */

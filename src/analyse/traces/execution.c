@@ -13,7 +13,7 @@
 
 #include "analyse/traces/reading.h"
 #include "core/qsort.h"
-#include "core/room.h"
+#include "launch/take.h"
 
 enum { MAX_DIMS = 8, MAX_ANCESTORS = 8, MAX_SIDE = 1 << 30 };
 
@@ -290,8 +290,7 @@ enum stp_status stp_execution_node(struct reading *r, unsigned line,
         STP_TRY(execution_read_groups(r, line, json));
     else
         STP_TRY(execution_add_compute(r, &node, json, name));
-    if (!STP_ROOM(r->nodes, r->n_nodes, r->node_capacity))
-        return stp_nomem(r->err);
+    STP_TAKE_ROOM(r->nodes, r->n_nodes, r->node_capacity);
     r->nodes[r->n_nodes++] = node;
     return STP_OK;
 }
@@ -336,11 +335,9 @@ enum stp_status stp_execution_finish(struct reading *r)
         place.waits |= node->kind == NODE_STEP || node->kind == NODE_WAIT;
         for (unsigned g = 0; g < node->n_gemms; g++) {
             place.stream = STP_STREAM_MAIN;
-            STP_TRY(stp_trace_add_compute(
-                r->b,
-                &(struct stp_trace_compute){.gemm = node->gemms[g],
-                                            .place = place},
-                r->err));
+            stp_trace_add_compute(
+                r->b, &(struct stp_trace_compute){.gemm = node->gemms[g],
+                                                  .place = place});
             place.waits = false;
         }
         place.stream = STP_STREAM_COMM;

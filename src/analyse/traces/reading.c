@@ -8,9 +8,9 @@
 #include <strings.h>
 
 #include "core/names.h"
-#include "core/room.h"
 #include "core/utf8.h"
 #include "device/mock/operation.h"
+#include "launch/take.h"
 #include "nccl_tuner_abi.h"
 
 #define DIGITS "0123456789"
@@ -105,8 +105,7 @@ enum stp_status stp_read_group(struct reading *r, const char *name, double size,
     while (i < r->n_groups && strcmp(r->groups[i].name, group.name) != 0)
         i++;
     if (i == r->n_groups) {
-        if (!STP_ROOM(r->groups, r->n_groups, r->group_capacity))
-            return stp_nomem(r->err);
+        STP_TAKE_ROOM(r->groups, r->n_groups, r->group_capacity);
         r->groups[r->n_groups++] = group;
     }
     for (ranks += strcspn(ranks, DIGITS); *ranks != '\0';
@@ -151,18 +150,16 @@ enum stp_status stp_read_groups(struct reading *r, unsigned line,
 
 /* The communicator of a group, which is made when it is first asked for: it has
  * all ranks, or it is one of those into which the world is split. */
-static enum stp_status read_find_comm(const struct reading *r,
-                                      const struct read_group *group,
-                                      unsigned line, size_t *comm_ret)
+static size_t read_find_comm(const struct reading *r,
+                             const struct read_group *group, unsigned line)
 {
+    const size_t known = stp_trace_find_comm(r->b, group->name);
     struct stp_trace_comm world = {.name = "world", .line = line};
     struct stp_trace_comm comm = {
         .creation = STP_SPLIT, .n_ranks = (int)group->size, .line = line};
-    enum stp_status status = STP_OK;
 
-    *comm_ret = stp_trace_find_comm(r->b, group->name);
-    if (*comm_ret < r->b->trace.n_comms)
-        return STP_OK;
+    if (known < r->b->trace.n_comms)
+        return known;
     for (size_t i = 0; i < r->n_groups; i++)
         if ((int)r->groups[i].size > world.n_ranks)
             world.n_ranks = (int)r->groups[i].size;
@@ -173,10 +170,9 @@ static enum stp_status read_find_comm(const struct reading *r,
         comm.stride = group->stride > 0 ? group->stride : 1;
         comm.parent = stp_trace_find_comm(r->b, world.name);
         if (comm.parent == r->b->trace.n_comms)
-            status = stp_trace_add_comm(r->b, &world, &comm.parent, r->err);
+            comm.parent = stp_trace_add_comm(r->b, &world);
     }
-    STP_THEN(status, stp_trace_add_comm(r->b, &comm, comm_ret, r->err));
-    return status;
+    return stp_trace_add_comm(r->b, &comm);
 }
 
 enum stp_status stp_read_skip(struct reading *r, const char *name,
@@ -186,7 +182,8 @@ enum stp_status stp_read_skip(struct reading *r, const char *name,
 
     snprintf(words, sizeof(words), "%.*s%s", (int)strcspn(name, " ("), name,
              why);
-    return stp_trace_add_skip(r->b, words, strlen(words), line, r->err);
+    stp_trace_add_skip(r->b, words, strlen(words), line);
+    return STP_OK;
 }
 
 enum stp_status stp_read_row(struct reading *r, const struct read_coll *coll,
@@ -209,9 +206,10 @@ enum stp_status stp_read_row(struct reading *r, const struct read_coll *coll,
         return stp_read_skip(r, stp_coll_name(coll->coll),
                              group->size == 1 ? " of one rank" : " of no bytes",
                              place->line);
-    STP_TRY(read_find_comm(r, group, place->line, &row.comm));
+    row.comm = read_find_comm(r, group, place->line);
     row.call = (struct mock_call){.coll = (ncclFunc_t)coll->coll,
                                   .n_bytes = (uint64_t)n_bytes};
     stp_set_operation(&row.call, row.type, row.op);
-    return stp_trace_add_row(r->b, &row, r->err);
+    stp_trace_add_row(r->b, &row);
+    return STP_OK;
 }

@@ -74,7 +74,8 @@ enum stp_status stp_read_group(struct reading *r, const char *name, double size,
 enum stp_status stp_read_row(struct reading *r, const struct read_coll *coll,
                              const struct stp_trace_place *place);
 
-/* Counts what is not played: the name up to a blank or "(", and why not. */
+/* Counts what is not played: the name up to a blank or "(", and why not.
+ * STP_OK. */
 enum stp_status stp_read_skip(struct reading *r, const char *name,
                               const char *why, unsigned line);
 

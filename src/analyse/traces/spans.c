@@ -12,8 +12,8 @@
 
 #include "analyse/traces/reading.h"
 #include "core/qsort.h"
-#include "core/room.h"
 #include "device/device.h"
+#include "launch/take.h"
 
 enum { MAX_COMPUTE_US = 10000000 }; /* in a longer pause a job does nothing */
 
@@ -27,11 +27,10 @@ struct span {
     struct read_coll coll;
 };
 
-static enum stp_status span_add(struct reading *r, struct span_list *list,
-                                const struct span *span)
+/* STP_OK. */
+static enum stp_status span_add(struct span_list *list, const struct span *span)
 {
-    if (!STP_ROOM(list->items, list->n, list->capacity))
-        return stp_nomem(r->err);
+    STP_TAKE_ROOM(list->items, list->n, list->capacity);
     list->items[list->n++] = *span;
     return STP_OK;
 }
@@ -54,7 +53,7 @@ static enum stp_status span_add_collective(struct reading *r, struct span *span,
     coll->group = group;
     span->number = (double)r->spans.n;
     span->is_collective = r->has_collectives = true;
-    return span_add(r, &r->spans, span);
+    return span_add(&r->spans, span);
 }
 
 /* ---- PyTorch's profiler ---- */
@@ -88,20 +87,20 @@ enum stp_status stp_profiler_event(struct reading *r, unsigned line,
     if (strncmp(name, "ProfilerStep#", 13) == 0 &&
         strcmp(cat, "user_annotation") == 0) {
         span.number = strtod(name + 13, NULL);
-        return span_add(r, &r->steps, &span);
+        return span_add(&r->steps, &span);
     }
     if (!is_kernel && coll[0] != '\0' && r->host_line == 0)
         r->host_line = line;
     if (!is_kernel)
         return strstr(name, "aunch") != NULL && span.correlation >= 0
-                   ? span_add(r, &r->launches,
+                   ? span_add(&r->launches,
                               &(struct span){.begin = span.correlation,
                                              .end = span.begin})
                    : STP_OK;
     if (coll[0] == '\0')
         return strncmp(name, "nccl", 4) == 0
                    ? stp_read_skip(r, name, " without arguments", line)
-                   : span_add(r, &r->spans, &span);
+                   : span_add(&r->spans, &span);
     name = stp_read_word(args, "Process Group Name");
     STP_TRY(stp_read_group(r, name[0] != '\0' ? name : ranks,
                            stp_read_number(args, "Group size"), 0, ranks,
@@ -321,15 +320,14 @@ enum stp_status stp_spans_finish(struct reading *r)
     for (size_t i = 0; i < r->steps.n; i++)
         last.begin = fmax(last.begin, r->steps.items[i].end);
     if (r->steps.n > 0)
-        STP_TRY(span_add(r, &r->steps, &last));
+        span_add(&r->steps, &last);
     r->b->trace.has_steps |= r->steps.n > 0;
     STP_SORT(r->steps.items, r->steps.n, span_compare);
     STP_SORT(r->launches.items, r->launches.n, span_compare);
     STP_SORT(r->spans.items, r->spans.n, span_compare);
     spans_place_steps(r);
     if (!r->has_collectives && r->host_line > 0)
-        STP_TRY(stp_read_skip(r, "collectives", " on the host alone",
-                              r->host_line));
+        stp_read_skip(r, "collectives", " on the host alone", r->host_line);
     w.now = r->spans.n > 0 ? r->spans.items[0].begin : 0;
     for (size_t i = 0; i < r->spans.n; i++) {
         for (; step < r->steps.n &&

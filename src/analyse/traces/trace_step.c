@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "launch/take.h"
+
 enum {
     ROUNDING = 1 << 16,   /* bytes of max_bytes */
     MOST_REPEATED = 8192, /* rows at the end that are looked at */
@@ -32,9 +34,9 @@ static bool step_find_rule(const struct stp_trace_comm *comm,
                            struct stp_rank_groups *groups)
 {
     const size_t n = (size_t)comm->n_listed;
-    int *color_of = calloc(2 * n, sizeof(*color_of)); /* a group, and 1 more */
-    int *group_of = color_of + n;                     /* a color, likewise */
-    bool follows = color_of != NULL;
+    int *color_of = stp_take(2 * n, sizeof(*color_of)); /* a group, plus 1 */
+    int *group_of = color_of + n;                       /* a color, likewise */
+    bool follows = true;
     size_t first = 0, second;
 
     while (comm->color[first] < 0)
@@ -64,10 +66,8 @@ static enum stp_status step_place_comms(struct making *m)
     const struct stp_trace *t = m->trace;
     int largest = 0;
 
-    m->out->groups = calloc(t->n_comms, sizeof(*m->out->groups));
-    m->out->is_used = calloc(t->n_comms, sizeof(*m->out->is_used));
-    if (m->out->groups == NULL || m->out->is_used == NULL)
-        return stp_nomem(m->err);
+    STP_TAKE(m->out->groups, t->n_comms);
+    STP_TAKE(m->out->is_used, t->n_comms);
     for (size_t i = 0; i < t->n_comms; i++)
         if (t->comms[i].n_ranks > largest)
             largest = t->comms[i].n_ranks;
@@ -132,14 +132,10 @@ static void step_choose_repeated(struct making *m)
 {
     const struct stp_trace *t = m->trace;
     const size_t n = t->n_rows < MOST_REPEATED ? t->n_rows : MOST_REPEATED;
-    size_t *borders = calloc(n, sizeof(*borders));
+    size_t *borders = stp_take(n, sizeof(*borders));
     const struct stp_trace_row *last = &t->rows[t->n_rows - 1];
     size_t period = n;
 
-    if (borders == NULL) {
-        m->status = stp_nomem(m->err);
-        return;
-    }
     for (size_t i = 1, k = 0; i < n; i++) {
         while (k > 0 && !step_same_row(last - i, last - k))
             k = borders[k - 1];

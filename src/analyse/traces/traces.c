@@ -11,8 +11,8 @@
 #include "analyse/traces/reading.h"
 #include "core/looks.h"
 #include "core/csv.h"
-#include "core/room.h"
 #include "core/utf8.h"
+#include "launch/take.h"
 
 #define TRACES                                                                 \
     "a CSV file with a column collective, or a trace of PyTorch or NCCL "      \
@@ -58,9 +58,9 @@ static void source_keep(struct source *src, char c)
     if (src->n_kept == src->max_kept)
         src->status = stp_fail_at(src->err, STP_ERR_LIMIT, src->line, 0,
                                   "more than %zu MiB", src->max_kept >> 20);
-    else if (!STP_ROOM(src->kept, src->n_kept, src->capacity))
-        src->status = stp_nomem(src->err);
     else
+        STP_TAKE_ROOM(src->kept, src->n_kept, src->capacity);
+    if (src->status == STP_OK)
         src->kept[src->n_kept++] = c;
 }
 
