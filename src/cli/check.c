@@ -56,7 +56,7 @@ static enum stp_status check_fix(const struct check_options *o, const char *csv,
         return STP_OK;
     if (!stp_absolute_path(o->policy.v[0], path))
         return stp_fail(err, STP_ERR_IO, "is not there any more");
-    STP_TRY(stp_check_fix(csv, len, findings, &fixed, &fixed_len, err));
+    fixed = stp_check_fix(csv, len, findings, &fixed_len);
     snprintf(kept, sizeof(kept), "%s.orig", path);
     if (link(path, kept) != 0) {
         free(fixed);

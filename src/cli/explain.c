@@ -159,9 +159,9 @@ static struct stp_choice_case *explain_add_case(const struct explain *e,
 }
 
 /* Asks each version to compare, about 'one' size or up to it. */
-static enum stp_status explain_versions(const struct explain *e, int coll,
-                                        uint64_t n_bytes, bool one,
-                                        struct stp_choice_cases *c)
+static void explain_versions(const struct explain *e, int coll,
+                             uint64_t n_bytes, bool one,
+                             struct stp_choice_cases *c)
 {
     c->are_versions = true;
     c->has_all = e->o->nccl != NULL;
@@ -172,20 +172,20 @@ static enum stp_status explain_versions(const struct explain *e, int coll,
         next->options.nccl = name;
         next->options.is_one = one;
     }
-    return stp_overlay_ask(c->cases, c->n, coll, n_bytes, &c->overlay, e->err);
+    c->overlay = stp_overlay_ask(c->cases, c->n, coll, n_bytes);
 }
 
 /* Asks without the variables that are set, under all of them, and under each;
  * no case if none is played. */
-static enum stp_status explain_variables(const struct explain *e,
-                                         struct stp_choice_cases *c)
+static void explain_variables(const struct explain *e,
+                              struct stp_choice_cases *c)
 {
     struct mock_nccl_options played = {.version = NULL};
     const size_t n = stp_overrides_play(&e->options, e->nccl, &played);
     struct stp_variable v;
 
     if (n == 0)
-        return STP_OK;
+        return;
     c->has_all = true;
     c->key = "variables";
     explain_add_case(e, c, "unset")->options.variable = NULL;
@@ -203,8 +203,7 @@ static enum stp_status explain_variables(const struct explain *e,
         next = explain_add_case(e, c, label);
         next->options.only = c->labels[c->n - 1];
     }
-    return stp_overlay_ask(c->cases, c->n, e->o->coll, e->o->max_bytes,
-                           &c->overlay, e->err);
+    c->overlay = stp_overlay_ask(c->cases, c->n, e->o->coll, e->o->max_bytes);
 }
 
 /* Asks the memory and stage policies beside the policy, in both situations. */
@@ -281,7 +280,7 @@ static enum stp_status explain_why(struct explain *e)
         one.coll = ncclFuncAllReduce;
     STP_TRY(stp_ask_why(&one, e->o->why, &why, e->err));
     if (e->last >= 0) {
-        STP_TRY(explain_versions(e, one.coll, e->o->why, true, &versions));
+        explain_versions(e, one.coll, e->o->why, true, &versions);
         report.versions = &versions;
     }
     /* the rule's line in the policy; none if the file has changed */
@@ -366,9 +365,8 @@ static enum stp_status explain_diff(struct explain *e)
     status = stp_explain(&e->options, &explained[0], e->err);
     STP_THEN(status, explain_other(e, &explained[1]));
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
-        if (e->o->coll < 0 || e->o->coll == c)
-            STP_THEN(status,
-                     stp_overlay_add(&both.overlay, c, explained, 2, e->err));
+        if ((e->o->coll < 0 || e->o->coll == c) && status == STP_OK)
+            stp_overlay_add(&both.overlay, c, explained, 2);
     if (status == STP_OK && !e->o->machine.json)
         printf("On %s, at %zu sizes of each collective:\n\n",
                stp_base_name(e->machine), explained[0].n_sizes);
@@ -466,10 +464,9 @@ static enum stp_status explain_all(struct explain *e)
     enum stp_status status = STP_OK;
 
     if (e->is_alone && !has_range)
-        status = explain_variables(e, &set);
+        explain_variables(e, &set);
     if (e->last >= 0 && !e->o->csv)
-        STP_THEN(status, explain_versions(e, e->o->coll, e->o->max_bytes, false,
-                                          &versions));
+        explain_versions(e, e->o->coll, e->o->max_bytes, false, &versions);
     if (set.n == 0 && !has_range)
         STP_THEN(status, stp_explain(&e->options, &explanation, e->err));
     if (status == STP_OK && is_text)

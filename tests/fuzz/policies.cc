@@ -57,14 +57,11 @@ std::string Mend(std::string_view bytes, stp_policy_kind kind)
     stp_findings findings{};
     stp_error err{};
     stp_policy *policy;
-    char *text;
     size_t len;
 
     if (stp_check(&options, &findings, &err) != STP_OK)
         return FaultOf(err);
-    if (stp_check_fix(bytes.data(), bytes.size(), &findings, &text, &len,
-                      &err) != STP_OK)
-        return FaultOf(err);
+    char *text = stp_check_fix(bytes.data(), bytes.size(), &findings, &len);
     const stp_status status = stp_policy_parse(kind, text, len, &policy, &err);
     if (status == STP_OK)
         stp_policy_free(policy);

@@ -11,8 +11,8 @@
 #include "core/names.h"
 #include "core/policy/memory_policy.h"
 #include "core/policy/policy_columns.h"
-#include "core/room.h"
 #include "core/text.h"
+#include "launch/take.h"
 #include "nccl_tuner_abi.h"
 
 /* Each rule is compared with those before it: some seconds. */
@@ -47,9 +47,6 @@ struct check {
     size_t *met; /* earlier rules that match calls of the checked rule */
 
     struct stp_findings out;
-    struct stp_finding lost; /* the one that there was no memory for */
-    enum stp_status status;  /* of the first failure */
-    struct stp_error *err;
 };
 
 /* ---- boxes ---- */
@@ -175,8 +172,7 @@ bool stp_check_is_warning(enum stp_check_kind kind)
 }
 
 /* A new finding about rule 'i', in whose text one sentence is formatted unless
- * 'fmt' is NULL.  Valid until the next; never NULL: without memory, which
- * c->status says, it is not in the list. */
+ * 'fmt' is NULL.  Valid until the next. */
 static struct stp_finding *check_add(struct check *c, size_t i,
                                      enum stp_check_kind kind,
                                      const char *field, const char *fmt, ...)
@@ -186,13 +182,11 @@ static struct stp_finding *check_add(struct check *c, size_t i,
                                      const char *field, const char *fmt, ...)
 {
     struct stp_findings *out = &c->out;
-    struct stp_finding *finding = &c->lost;
+    struct stp_finding *finding;
     va_list args;
 
-    if (STP_ROOM(out->at, out->n, out->capacity))
-        finding = &out->at[out->n++];
-    else
-        c->status = stp_nomem(c->err);
+    STP_TAKE_ROOM(out->at, out->n, out->capacity);
+    finding = &out->at[out->n++];
     *finding = (struct stp_finding){
         .kind = kind,
         .line = stp_policy_rule(c->policy, i)->line,
@@ -484,43 +478,36 @@ enum stp_status stp_check(const struct stp_check_options *options,
                           struct stp_findings *findings_ret,
                           struct stp_error *err)
 {
-    struct check c = {.err = err};
+    struct check c = {.out.policy_kind = options->kind};
     struct stp_policy *policy;
-    size_t n;
 
-    c.out.policy_kind = options->kind;
-    c.status = stp_policy_parse(options->kind, options->csv, options->len,
-                                &policy, err);
-    if (c.status != STP_OK)
-        return c.status;
+    STP_TRY(stp_policy_parse(options->kind, options->csv, options->len, &policy,
+                             err));
     c.policy = policy;
     c.n = stp_policy_size(policy);
     c.out.has_rules = c.n > 0;
-    n = c.n + 1; /* none may be legal, and is no failure */
-    if (c.n > MAX_RULES)
-        c.status = stp_fail(err, STP_ERR_LIMIT,
-                            "has %zu rules, expected at most %d: it would take "
-                            "too long to compare them",
-                            c.n, MAX_RULES);
-    else if (!STP_ZEROED(c.boxes, n) || !STP_ZEROED(c.idle, n) ||
-             !STP_ZEROED(c.met, n))
-        c.status = stp_nomem(err);
-    for (size_t i = 0; i < c.n && c.status == STP_OK; i++)
+    if (c.n > MAX_RULES) {
+        stp_policy_free(policy);
+        return stp_fail(err, STP_ERR_LIMIT,
+                        "has %zu rules, expected at most %d: it would take too "
+                        "long to compare them",
+                        c.n, MAX_RULES);
+    }
+    STP_TAKE(c.boxes, c.n);
+    STP_TAKE(c.idle, c.n);
+    STP_TAKE(c.met, c.n);
+    for (size_t i = 0; i < c.n; i++)
         c.boxes[i] = box_of(stp_policy_rule(policy, i));
-    for (size_t i = 0; i < c.n && c.status == STP_OK; i++)
+    for (size_t i = 0; i < c.n; i++)
         rules_check_earlier(&c, i);
-    for (size_t i = 0; i < c.n && c.status == STP_OK; i++)
+    for (size_t i = 0; i < c.n; i++)
         rules_check_gap(&c, i);
-    for (size_t i = 0; i < c.n && c.status == STP_OK; i++)
+    for (size_t i = 0; i < c.n; i++)
         rules_check_bits(&c, i);
     free(c.boxes);
     free(c.idle);
     free(c.met);
     stp_policy_free(policy);
-    if (c.status != STP_OK) {
-        stp_findings_free(&c.out);
-        return c.status;
-    }
     stp_findings_place(&c.out, options->csv, options->len);
     *findings_ret = c.out;
     return STP_OK;

@@ -74,11 +74,9 @@ enum stp_status stp_check(const struct stp_check_options *options,
  * decides as the old policy, but for sizes above 4294967295 that no rule
  * decided.
  *
- * *text_ret, of *len_ret bytes, is to be freed with free(); STP_ERR_NOMEM. */
-enum stp_status stp_check_fix(const char *csv, size_t len,
-                              const struct stp_findings *findings,
-                              char **text_ret, size_t *len_ret,
-                              struct stp_error *err);
+ * Returns a text of *len_ret bytes, to be freed with free(). */
+char *stp_check_fix(const char *csv, size_t len,
+                    const struct stp_findings *findings, size_t *len_ret);
 
 void stp_findings_free(struct stp_findings *findings);
 

@@ -7,6 +7,7 @@
 #include "core/policy/policy_columns.h"
 #include "core/qsort.h"
 #include "core/text.h"
+#include "launch/take.h"
 
 /* Where a walk through the text is, and its current line. */
 struct lines {
@@ -148,18 +149,14 @@ static void text_add_line(struct text *text, const struct lines *lines,
     text_add(text, s, (size_t)(lines->next - s));
 }
 
-enum stp_status stp_check_fix(const char *csv, size_t len,
-                              const struct stp_findings *findings,
-                              char **text_ret, size_t *len_ret,
-                              struct stp_error *err)
+char *stp_check_fix(const char *csv, size_t len,
+                    const struct stp_findings *findings, size_t *len_ret)
 {
     /* no field grows: each is at least as long as what replaces it */
-    struct text text = {.at = malloc(len + 1)};
+    struct text text = {.at = stp_take(len + 1, 1)};
     struct lines lines;
     size_t i = 0;
 
-    if (text.at == NULL)
-        return stp_nomem(err);
     lines_begin(&lines, findings->policy_kind, csv, len);
     text_add(&text, csv, (size_t)(lines.next - csv));
     while (lines_next(&lines)) {
@@ -172,7 +169,6 @@ enum stp_status stp_check_fix(const char *csv, size_t len,
         text_add_line(&text, &lines, of_line, n);
     }
     text.at[text.len] = '\0';
-    *text_ret = text.at;
     *len_ret = text.len;
-    return STP_OK;
+    return text.at;
 }

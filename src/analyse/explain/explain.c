@@ -6,7 +6,7 @@
 #include "analyse/explain/explainer.h"
 #include "analyse/probes.h"
 #include "core/qsort.h"
-#include "core/room.h"
+#include "launch/take.h"
 
 enum { SEED = 1 }; /* of random sizes: a plugin is explained alike each time */
 
@@ -71,10 +71,8 @@ static void explain_append(struct explain *e, const struct stp_explained *x)
 {
     struct stp_explanation *out = &e->out;
 
-    if (STP_ROOM(out->ranges, out->n_ranges, out->capacity))
-        out->ranges[out->n_ranges++] = *x;
-    else
-        e->status = stp_nomem(e->err);
+    STP_TAKE_ROOM(out->ranges, out->n_ranges, out->capacity);
+    out->ranges[out->n_ranges++] = *x;
 }
 
 /* Moves the last range's end up to just below the first size, at most that of
@@ -122,10 +120,8 @@ static void explain_add_size(struct explain *e, uint64_t n_bytes)
          size < n_bytes + e->grain; size += e->grain) {
         if (size == 0 || size > e->max_bytes)
             continue;
-        if (STP_ROOM(e->sizes, e->n_sizes, e->capacity))
-            e->sizes[e->n_sizes++] = size;
-        else
-            e->status = stp_nomem(e->err);
+        STP_TAKE_ROOM(e->sizes, e->n_sizes, e->capacity);
+        e->sizes[e->n_sizes++] = size;
     }
 }
 
@@ -155,8 +151,7 @@ static void explain_choose_sizes(struct explain *e, int coll)
         if (end <= e->max_bytes)
             explain_add_size(e, end);
     }
-    if (e->status == STP_OK)
-        STP_SORT(e->sizes, e->n_sizes, explain_compare_sizes);
+    STP_SORT(e->sizes, e->n_sizes, explain_compare_sizes);
 }
 
 enum stp_status stp_explain(const struct stp_explain_options *options,
@@ -176,8 +171,6 @@ enum stp_status stp_explain(const struct stp_explain_options *options,
         if (options->coll >= 0 && options->coll != coll)
             continue;
         explain_choose_sizes(&e, coll);
-        if (e.status != STP_OK)
-            break;
         x = explain_ask(&e, coll,
                         options->is_one ? options->max_bytes : e.sizes[0]);
         explain_append(&e, &x);

@@ -3,11 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/room.h"
+#include "launch/take.h"
 
-enum stp_status stp_overlay_add(struct stp_overlay *o, int coll,
-                                const struct stp_explanation *cases, size_t n,
-                                struct stp_error *err)
+void stp_overlay_add(struct stp_overlay *o, int coll,
+                     const struct stp_explanation *cases, size_t n)
 {
     const struct stp_explained *at[STP_MAX_CASES] = {NULL};
     uint64_t first = 0, last = 0, end = 0;
@@ -41,25 +40,21 @@ enum stp_status stp_overlay_add(struct stp_overlay *o, int coll,
         }
         end = row.max_bytes;
         if (before != NULL && before->coll == coll &&
-            memcmp(before->picks, row.picks, sizeof(row.picks)) == 0)
+            memcmp(before->picks, row.picks, sizeof(row.picks)) == 0) {
             before->max_bytes = end;
-        else if (STP_ROOM(o->rows, o->n_rows, o->capacity))
-            o->rows[o->n_rows++] = row;
-        else
-            return stp_nomem(err);
+            continue;
+        }
+        STP_TAKE_ROOM(o->rows, o->n_rows, o->capacity);
+        o->rows[o->n_rows++] = row;
     } while (end < last);
-    return STP_OK;
 }
 
-enum stp_status stp_overlay_ask(struct stp_choice_case *cases, size_t n,
-                                int coll, uint64_t max_bytes,
-                                struct stp_overlay *out_ret,
-                                struct stp_error *err)
+struct stp_overlay stp_overlay_ask(struct stp_choice_case *cases, size_t n,
+                                   int coll, uint64_t max_bytes)
 {
     struct stp_overlay overlay = {.rows = NULL};
-    enum stp_status status = STP_OK;
 
-    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && status == STP_OK; c++) {
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
         struct stp_explanation ranges[STP_MAX_CASES];
 
         if (coll >= 0 && coll != c)
@@ -75,15 +70,11 @@ enum stp_status stp_overlay_ask(struct stp_choice_case *cases, size_t n,
                 one->fault[0] == '\0')
                 memcpy(one->fault, fault.text, sizeof(one->fault));
         }
-        status = stp_overlay_add(&overlay, c, ranges, n, err);
+        stp_overlay_add(&overlay, c, ranges, n);
         for (size_t i = 0; i < n; i++)
             stp_explanation_free(&ranges[i]);
     }
-    if (status == STP_OK)
-        *out_ret = overlay;
-    else
-        stp_overlay_free(&overlay);
-    return status;
+    return overlay;
 }
 
 void stp_overlay_free(struct stp_overlay *overlay)

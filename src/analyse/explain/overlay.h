@@ -28,17 +28,13 @@ struct stp_overlay {
 };
 
 /* Lays the cases' ranges of a collective over each other; a case without any
- * fails.  All have the same first and last size.  STP_ERR_NOMEM. */
-enum stp_status stp_overlay_add(struct stp_overlay *overlay, int coll,
-                                const struct stp_explanation *cases, size_t n,
-                                struct stp_error *err);
+ * fails.  All have the same first and last size. */
+void stp_overlay_add(struct stp_overlay *overlay, int coll,
+                     const struct stp_explanation *cases, size_t n);
 
 /* Asks in each case, as stp_explain() does.  A failure is its case's, for all
- * sizes of the collective.  STP_ERR_NOMEM leaves *out_ret untouched.  Free with
- * stp_overlay_free(). */
-enum stp_status stp_overlay_ask(struct stp_choice_case *cases, size_t n,
-                                int coll, uint64_t max_bytes,
-                                struct stp_overlay *out_ret,
-                                struct stp_error *err);
+ * sizes of the collective.  Free with stp_overlay_free(). */
+struct stp_overlay stp_overlay_ask(struct stp_choice_case *cases, size_t n,
+                                   int coll, uint64_t max_bytes);
 
 void stp_overlay_free(struct stp_overlay *overlay);

@@ -14,9 +14,9 @@
 #include "analyse/replay/replay_plan.h"
 #include "child/child.h"
 #include "core/names.h"
-#include "core/room.h"
 #include "core/text.h"
 #include "device/mock/operation.h"
+#include "launch/take.h"
 
 /* ==== one random schedule ==== */
 
@@ -454,10 +454,9 @@ enum stp_status stp_replay(const struct stp_replay_options *options,
     enum stp_status status = stp_replay_plan_make(plan, options, trace, err);
 
     if (status == STP_OK) {
-        if (!STP_ZEROED(r.comms, plan->n_sizes) ||
-            !STP_ZEROED(r.outcomes, trace->n_rows) ||
-            !STP_ZEROED(r.out.rows, trace->n_rows))
-            status = stp_nomem(err);
+        STP_TAKE(r.comms, plan->n_sizes);
+        STP_TAKE(r.outcomes, trace->n_rows);
+        STP_TAKE(r.out.rows, trace->n_rows);
         r.out.n_steps = plan->n_steps;
         r.out.machine_ranks =
             (unsigned)mock_machine_get_info(plan->machine)->n_ranks;

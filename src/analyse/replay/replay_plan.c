@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/qsort.h"
-#include "core/room.h"
+#include "launch/take.h"
 
 static enum stp_status plan_fail(struct stp_error *err, unsigned line)
 {
@@ -54,12 +54,10 @@ static enum stp_status plan_check_nodes(const struct sizing *s, size_t i,
     const int want =
         mock_machine_get_info(stp_replay_machine(s->plan, i))->n_nodes;
     const int per_node = parent->n_ranks / parent->n_nodes;
-    int *n_nodes = calloc(2 * (size_t)n, sizeof(*n_nodes)); /* by color */
+    int *n_nodes = stp_take(2 * (size_t)n, sizeof(*n_nodes)); /* by color */
     int *last = n_nodes + n; /* node of each color, plus 1 */
     bool fits = true;
 
-    if (n_nodes == NULL)
-        return stp_nomem(s->err);
     for (int r = 0; r < n; r++)
         if (colors[r] >= 0 && last[colors[r]] != r / per_node + 1) {
             last[colors[r]] = r / per_node + 1;
@@ -93,9 +91,7 @@ static enum stp_status plan_color(const struct sizing *s, size_t i)
                            "communicator '%s' with rank %d, expected ranks "
                            "below the %d of its parent",
                            comm->name, comm->n_listed - 1, n);
-    s->plan->colors[i] = colors = calloc((size_t)n, sizeof(*colors));
-    if (colors == NULL)
-        return stp_nomem(s->err);
+    s->plan->colors[i] = STP_TAKE(colors, (size_t)n);
     if (comm->stride != 0)
         groups = stp_rank_groups_cut(&asked, (unsigned)n);
     for (int r = 0; r < n; r++)
@@ -119,9 +115,10 @@ static enum stp_status plan_make_sizes(struct stp_replay_plan *plan, int asked,
     int largest = 0; /* that the trace says */
     enum stp_status status = STP_OK;
 
-    if (!STP_ZEROED(s.ranks, n) || !STP_ZEROED(plan->sizes, n) ||
-        !STP_ZEROED(plan->size_of, n) || !STP_ZEROED(plan->colors, n))
-        status = stp_nomem(err);
+    STP_TAKE(s.ranks, n);
+    STP_TAKE(plan->sizes, n);
+    STP_TAKE(plan->size_of, n);
+    STP_TAKE(plan->colors, n);
     for (size_t i = 0; i < n; i++)
         if (comms[i].n_ranks > largest)
             largest = comms[i].n_ranks;
@@ -187,14 +184,12 @@ static int plan_compare_places(const void *pa, const void *pb)
 }
 
 /* A group over several communicators is a group on each of them. */
-static bool plan_make_order(struct stp_replay_plan *plan)
+static void plan_make_order(struct stp_replay_plan *plan)
 {
     const struct stp_trace *t = plan->trace;
-    struct place *places = calloc(t->n_rows, sizeof(*places));
+    struct place *places = stp_take(t->n_rows, sizeof(*places));
     size_t end;
 
-    if (places == NULL)
-        return false;
     for (size_t i = 0; i < t->n_rows; i++)
         places[i] = (struct place){t->rows[i].comm, i};
     for (size_t i = 0; i < t->n_rows; i = end) {
@@ -206,7 +201,6 @@ static bool plan_make_order(struct stp_replay_plan *plan)
     for (size_t i = 0; i < t->n_rows; i++)
         plan->order[i] = places[i].row;
     free(places);
-    return true;
 }
 
 static void plan_make_steps(struct stp_replay_plan *plan)
@@ -277,12 +271,12 @@ enum stp_status stp_replay_plan_make(struct stp_replay_plan *plan,
                      ? options->nccl
                      : mock_machine_get_info(plan->machine)->nccl;
     STP_TRY(plan_make_sizes(plan, (int)options->n_ranks, err));
-    if (!STP_ZEROED(plan->order, trace->n_rows) ||
-        !STP_ZEROED(plan->calls, trace->n_rows) ||
-        !STP_ZEROED(plan->steps, trace->n_rows) ||
-        !STP_ZEROED(plan->first, trace->n_rows) ||
-        !STP_ZEROED(plan->segments, trace->n_rows) || !plan_make_order(plan))
-        return stp_nomem(err);
+    STP_TAKE(plan->order, trace->n_rows);
+    STP_TAKE(plan->calls, trace->n_rows);
+    STP_TAKE(plan->steps, trace->n_rows);
+    STP_TAKE(plan->first, trace->n_rows);
+    STP_TAKE(plan->segments, trace->n_rows);
+    plan_make_order(plan);
     plan_make_steps(plan);
     for (size_t s = 0; s < plan->n_steps; s++)
         STP_TRY(plan_check_pipe_ops(plan, s, err));

@@ -44,9 +44,7 @@ class Overlay
             options.variable = Variable;
             options.is_one = one;
         }
-        stp_error err{};
-        EXPECT_EQ(STP_OK, stp_overlay_ask(cases.data(), cases.size(), coll,
-                                          max_bytes, &overlay, &err));
+        overlay = stp_overlay_ask(cases.data(), cases.size(), coll, max_bytes);
     }
     ~Overlay()
     {
@@ -150,7 +148,6 @@ TEST(ExplainChoices, DifferWhereOneDecidesOtherwise)
     };
     const auto lay = [](std::vector<Range> first, std::vector<Range> second) {
         stp_overlay overlay{};
-        stp_error err{};
         std::string all;
         std::vector<stp_explained> ranges[2];
         stp_explanation cases[2]{};
@@ -168,8 +165,7 @@ TEST(ExplainChoices, DifferWhereOneDecidesOtherwise)
             cases[i].ranges = ranges[i].data();
             cases[i].n_ranges = ranges[i].size();
         }
-        EXPECT_EQ(STP_OK,
-                  stp_overlay_add(&overlay, ncclFuncAllReduce, cases, 2, &err));
+        stp_overlay_add(&overlay, ncclFuncAllReduce, cases, 2);
         for (size_t i = 0; i < overlay.n_rows; i++) {
             const stp_overlay_row &r = overlay.rows[i];
             for (const auto &p : {r.picks[0], r.picks[1]})
