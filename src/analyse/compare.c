@@ -8,7 +8,7 @@
 #include "analyse/order.h"
 #include "analyse/wrong.h"
 #include "core/names.h"
-#include "core/room.h"
+#include "launch/take.h"
 
 typedef const struct stp_measurement *row;
 
@@ -202,23 +202,24 @@ enum stp_status stp_compare(const struct stp_dataset *data,
                             struct stp_error *err)
 {
     struct stp_comparisons out = {0};
-    const size_t n = data->n_rows + 1;
+    const size_t n = data->n_rows;
     struct sorted s = {0};
     enum stp_status status = STP_OK;
     size_t n_arms = 0;
 
-    if (!STP_ZEROED(s.rows, n) || !STP_ZEROED(s.checks, n) ||
-        !STP_ZEROED(s.baseline, n) || !STP_ZEROED(s.times, n) ||
-        !STP_ZEROED(s.rounds, n) || !STP_ZEROED(out.points, n) ||
-        !STP_ZEROED(out.arms, n) || !STP_ZEROED(out.round_us, n) ||
-        !STP_ZEROED(out.rounds, n)) {
-        status = stp_nomem(err);
-    } else {
-        s.n = stp_right_rows(data, true, s.rows);
-        memcpy(s.checks, s.rows, s.n * sizeof(*s.rows));
-        STP_SORT(s.rows, s.n, compare_order_rows);
-        STP_SORT(s.checks, s.n, stp_order_checks);
-    }
+    STP_TAKE(s.rows, n);
+    STP_TAKE(s.checks, n);
+    STP_TAKE(s.baseline, n);
+    STP_TAKE(s.times, n);
+    STP_TAKE(s.rounds, n);
+    STP_TAKE(out.points, n);
+    STP_TAKE(out.arms, n);
+    STP_TAKE(out.round_us, n);
+    STP_TAKE(out.rounds, n);
+    s.n = stp_right_rows(data, true, s.rows);
+    memcpy(s.checks, s.rows, s.n * sizeof(*s.rows));
+    STP_SORT(s.rows, s.n, compare_order_rows);
+    STP_SORT(s.checks, s.n, stp_order_checks);
     for (size_t i = 0, end; i < s.n && status == STP_OK; i = end) {
         struct stp_point *p = &out.points[out.n_points++];
         row m = s.rows[i];
@@ -262,12 +263,12 @@ struct stp_gain stp_gain_over_arm(const struct stp_comparison *one,
                                   const struct stp_comparison *other)
 {
     const size_t most = one->gain.n_pairs;
-    double *baseline = calloc(2 * most + 1, sizeof(*baseline));
+    double *baseline = stp_take(2 * most, sizeof(*baseline));
     double *times = baseline + most;
     struct stp_gain gain = {.gain = 1, .low = 0, .high = INFINITY};
     size_t n = 0, j = 0;
 
-    for (size_t i = 0; i < most && baseline != NULL; i++) {
+    for (size_t i = 0; i < most; i++) {
         while (j < other->gain.n_pairs && other->rounds[j] < one->rounds[i])
             j++;
         if (j == other->gain.n_pairs || other->rounds[j] != one->rounds[i])

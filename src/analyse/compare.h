@@ -84,8 +84,8 @@ bool stp_ran_as_auto(const struct stp_point *point,
 bool stp_point_alike(const struct stp_point *a, const struct stp_point *b);
 
 /* Compares what is right (wrong.h).  STP_ERR_SYNTAX if some size was measured
- * without AUTO, or STP_ERR_NOMEM; *comparisons_ret is untouched then.  Free
- * with stp_comparisons_free(). */
+ * without AUTO; *comparisons_ret is untouched then.  Free with
+ * stp_comparisons_free(). */
 enum stp_status stp_compare(const struct stp_dataset *data,
                             struct stp_comparisons *comparisons_ret,
                             struct stp_error *err);

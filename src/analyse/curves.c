@@ -6,7 +6,7 @@
 
 #include "analyse/order.h"
 #include "analyse/wrong.h"
-#include "core/room.h"
+#include "launch/take.h"
 
 enum { MAX_SAMPLES = 100 }; /* that stand for a round of more iterations */
 
@@ -99,27 +99,24 @@ static struct stp_curve_point curves_pool_rounds(const struct entry *e,
     return p;
 }
 
-enum stp_status stp_curves_make(const struct stp_dataset *sets,
-                                const char *const *names, size_t n_sets,
-                                struct stp_curves *curves_ret,
-                                struct stp_error *err)
+struct stp_curves stp_curves_make(const struct stp_dataset *sets,
+                                  const char *const *names, size_t n_sets)
 {
     struct stp_curves out = {0};
     struct stp_curve_point *point;
-    enum stp_status status = STP_OK;
-    const struct stp_measurement **rows = NULL;
+    const struct stp_measurement **rows;
     struct entry *entries;
-    double *scratch = NULL;
+    double *scratch;
     size_t n = 0, at = 0;
 
     for (size_t i = 0; i < n_sets; i++)
         n += sets[i].n_rows;
-    if (!STP_ZEROED(entries, n + 1) ||
-        !STP_ZEROED(scratch, (n + 1) * MAX_SAMPLES) ||
-        !STP_ZEROED(rows, n + 1) || !STP_ZEROED(out.curves, n + 1) ||
-        !STP_ZEROED(out.points, n + 1))
-        status = stp_nomem(err);
-    for (size_t i = 0; i < n_sets && status == STP_OK; i++) {
+    STP_TAKE(entries, n);
+    STP_TAKE(scratch, n * MAX_SAMPLES);
+    STP_TAKE(rows, n);
+    STP_TAKE(out.curves, n);
+    STP_TAKE(out.points, n);
+    for (size_t i = 0; i < n_sets; i++) {
         const size_t n_right = stp_right_rows(&sets[i], false, rows);
 
         for (size_t r = 0; r < n_right; r++)
@@ -149,11 +146,7 @@ enum stp_status stp_curves_make(const struct stp_dataset *sets,
     free(entries);
     free(scratch);
     free(rows);
-    if (status == STP_OK)
-        *curves_ret = out;
-    else
-        stp_curves_free(&out);
-    return status;
+    return out;
 }
 
 const struct stp_curve_point *stp_curve_at(const struct stp_curve *curve,

@@ -37,12 +37,10 @@ struct stp_curves {
  * its least, its median and its percentiles, and as far on beyond p99.
  *
  * Makes the curves of what is right (wrong.h) in 'n_sets' datasets, the i-th
- * from the file names[i]; both must live as long.  STP_OK or STP_ERR_NOMEM.
- * Free with stp_curves_free(). */
-enum stp_status stp_curves_make(const struct stp_dataset *sets,
-                                const char *const *names, size_t n_sets,
-                                struct stp_curves *curves_ret,
-                                struct stp_error *err);
+ * from the file names[i]; both must live as long.  Free with
+ * stp_curves_free(). */
+struct stp_curves stp_curves_make(const struct stp_dataset *sets,
+                                  const char *const *names, size_t n_sets);
 
 /* The point of that size, or NULL. */
 const struct stp_curve_point *stp_curve_at(const struct stp_curve *curve,

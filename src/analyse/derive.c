@@ -7,7 +7,7 @@
 #include "bench/sizes.h"
 #include "core/memory.h"
 #include "core/names.h"
-#include "core/room.h"
+#include "launch/take.h"
 #include "nccl_tuner_abi.h"
 
 /* The arm that is decided on at a point; NULL: NCCL's own choice stands. */
@@ -443,7 +443,7 @@ enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
     const struct stp_point *points = comparisons->points;
     const struct stp_point *outside = NULL;
     const size_t n = comparisons->n_points;
-    choice *choices = NULL;
+    choice *choices;
 
     /* Tuners are not told of types, operations and roots, so that there is no
      * saying whose rule it is. */
@@ -460,10 +460,8 @@ enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
                 "rule can tell them apart",
                 stp_coll_name(p.coll));
     }
-    if (!STP_ZEROED(out.rules, n + 1) || !STP_ZEROED(choices, n + 1)) {
-        free(out.rules);
-        return stp_nomem(err);
-    }
+    STP_TAKE(out.rules, n);
+    STP_TAKE(choices, n);
     /* Tuners are not told of places, either: rows in place decide only where
      * there are none out of place, which stand first. */
     for (size_t i = 0; i < n; i++) {

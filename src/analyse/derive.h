@@ -128,7 +128,7 @@ stp_derived_find(const struct stp_derived *derived, int coll, unsigned n_ranks,
 
 /* Derives rules from the rows out of place, if there are any, else from those
  * in place. STP_ERR_RANGE if a collective was measured with several types,
- * operations or roots, which tuners are not told; or STP_ERR_NOMEM. Free with
+ * operations or roots, which tuners are not told. Free with
  * stp_derived_free(). */
 enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
                               const struct stp_derive_terms *terms,

@@ -9,7 +9,7 @@
 #include "analyse/compare.h"
 #include "analyse/order.h"
 #include "core/names.h"
-#include "core/room.h"
+#include "launch/take.h"
 
 /* A row with its samples. */
 struct entry {
@@ -213,23 +213,22 @@ stp_summarise_iterations(const struct stp_iterations *iterations,
 {
     struct summing s = {.n = iterations->data.n_rows};
     const double *sample_us = iterations->sample_us;
-    const size_t n = s.n + 1;
+    const size_t n = s.n;
     enum stp_status status = STP_OK;
 
-    if (!STP_ZEROED(s.entries, n) ||
-        !STP_ZEROED(s.pool, iterations->n_samples + 1) ||
-        !STP_ZEROED(s.out.settings, n) || !STP_ZEROED(s.out.arms, n) ||
-        !STP_ZEROED(s.out.rounds, n) || !STP_ZEROED(s.out.pairs, 2 * n))
-        status = stp_nomem(err);
-    for (size_t i = 0; i < s.n && status == STP_OK; i++) {
+    STP_TAKE(s.entries, n);
+    STP_TAKE(s.pool, iterations->n_samples);
+    STP_TAKE(s.out.settings, n);
+    STP_TAKE(s.out.arms, n);
+    STP_TAKE(s.out.rounds, n);
+    STP_TAKE(s.out.pairs, 2 * n);
+    for (size_t i = 0; i < n; i++) {
         s.entries[i] = (struct entry){&iterations->data.rows[i], sample_us};
         sample_us += iterations->data.rows[i].iters;
     }
-    if (status == STP_OK)
-        STP_SORT(s.entries, s.n, iterations_order_entries);
-    for (size_t i = 0, of_setting; i < s.n && status == STP_OK;
-         i += of_setting) {
-        of_setting = iterations_count_equal(&s.entries[i], s.n - i,
+    STP_SORT(s.entries, n, iterations_order_entries);
+    for (size_t i = 0, of_setting; i < n && status == STP_OK; i += of_setting) {
+        of_setting = iterations_count_equal(&s.entries[i], n - i,
                                             iterations_order_settings);
         status = iterations_sum_setting(&s, &s.entries[i], of_setting, err);
     }

@@ -62,7 +62,7 @@ struct stp_iteration_summary {
     double *pairs;                      /* for stp_find_regimes() to work in */
 };
 
-/* Sums up.  STP_ERR_SYNTAX if a setting has no AUTO, STP_ERR_NOMEM;
+/* Sums up.  STP_ERR_SYNTAX if a setting has no AUTO;
  * *summary_ret is untouched then.  Free with stp_iteration_summary_free(). */
 enum stp_status
 stp_summarise_iterations(const struct stp_iterations *iterations,

@@ -7,6 +7,7 @@
 #include "analyse/verify.h"
 #include "analyse/wrong.h"
 #include "core/text.h"
+#include "launch/take.h"
 #include "nccl_tuner_abi.h"
 
 static const double max_loss = STP_DERIVE_MIN_GAIN;
@@ -27,6 +28,13 @@ int stp_objective_from_name(const char *word, size_t len)
 }
 
 /* ---- selecting ---- */
+
+static void objective_add_row(struct stp_dataset *data,
+                              const struct stp_measurement *m)
+{
+    if (stp_dataset_add(data, m) != STP_OK)
+        stp_end_without_memory();
+}
 
 /* Makes a forced arm the pair that NCCL ran with it.  False if not known. */
 static bool objective_name_pair(struct stp_measurement *m)
@@ -79,13 +87,9 @@ enum stp_status stp_objective_select(const struct stp_dataset *data,
 
         if (!is_alone)
             stp_take_wrong(data, &m);
-        if (is_alone != wants_alone || m.work.mode == STP_MODE_TRACE ||
-            !objective_name_pair(&m))
-            continue;
-        if (stp_dataset_add(&out, &m) != STP_OK) {
-            stp_dataset_free(&out);
-            return stp_nomem(err);
-        }
+        if (is_alone == wants_alone && m.work.mode != STP_MODE_TRACE &&
+            objective_name_pair(&m))
+            objective_add_row(&out, &m);
     }
     *selected_ret = out;
     return STP_OK;
@@ -99,13 +103,6 @@ struct pooling {
     struct stp_dataset pooled; /* the same, as if of one workload */
 };
 
-static enum stp_status objective_add_row(struct stp_dataset *data,
-                                         const struct stp_measurement *m,
-                                         struct stp_error *err)
-{
-    return stp_dataset_add(data, m) == STP_OK ? STP_OK : stp_nomem(err);
-}
-
 static int objective_order_rounds(const void *pa, const void *pb)
 {
     const struct stp_measurement *a = *(struct stp_measurement *const *)pa;
@@ -117,21 +114,16 @@ static int objective_order_rounds(const void *pa, const void *pb)
 
 /* Numbers the rounds of all workloads through, so that each row stays with the
  * AUTO of its own. */
-static enum stp_status objective_number_rounds(struct pooling *p,
-                                               struct stp_error *err)
+static void objective_number_rounds(struct pooling *p)
 {
     size_t n = p->each.n_rows;
-    struct stp_measurement **sorted =
-        calloc(n + 1, sizeof(struct stp_measurement *));
-    enum stp_status status = STP_OK;
+    struct stp_measurement **sorted = stp_take(n, sizeof(*sorted));
     unsigned round = 0;
 
-    if (sorted == NULL)
-        return stp_nomem(err);
     for (size_t i = 0; i < n; i++)
         sorted[i] = &p->each.rows[i];
-    qsort(sorted, n, sizeof(struct stp_measurement *), objective_order_rounds);
-    for (size_t i = 0; i < n && status == STP_OK; i++) {
+    qsort(sorted, n, sizeof(*sorted), objective_order_rounds);
+    for (size_t i = 0; i < n; i++) {
         struct stp_measurement m = *sorted[i];
 
         round +=
@@ -139,10 +131,9 @@ static enum stp_status objective_number_rounds(struct pooling *p,
         m.round = round;
         m.work = (struct stp_workload){0};
         m.alone_us = 0;
-        status = objective_add_row(&p->pooled, &m, err);
+        objective_add_row(&p->pooled, &m);
     }
     free(sorted);
-    return status;
 }
 
 /* Whether some workload at this size shows the arm slower than AUTO, or leaves
@@ -175,23 +166,23 @@ static enum stp_status objective_pool(const struct stp_dataset *selected,
 {
     struct pooling p = {0};
     struct stp_comparisons verdicts = {0}; /* of each workload */
-    enum stp_status status = STP_OK;
+    enum stp_status status;
 
     /* A row of fsdp becomes one of each of its collectives.  It says what NCCL
      * ran as an all-gather; as a reduce-scatter nobody knows. */
-    for (size_t i = 0; i < selected->n_rows && status == STP_OK; i++) {
+    for (size_t i = 0; i < selected->n_rows; i++) {
         struct stp_measurement m = selected->rows[i];
 
         if (m.work.mode == STP_MODE_FSDP) {
             m.coll = ncclFuncAllGather;
-            status = objective_add_row(&p.each, &m, err);
+            objective_add_row(&p.each, &m);
             m.coll = ncclFuncReduceScatter;
             m.ran_algo = m.ran_proto = m.ran_channels = -1;
         }
-        STP_THEN(status, objective_add_row(&p.each, &m, err));
+        objective_add_row(&p.each, &m);
     }
-    STP_THEN(status, stp_compare(&p.each, &verdicts, err));
-    STP_THEN(status, objective_number_rounds(&p, err));
+    objective_number_rounds(&p);
+    status = stp_compare(&p.each, &verdicts, err);
     STP_THEN(status, stp_compare(&p.pooled, comparisons_ret, err));
     if (status == STP_OK) {
         struct stp_comparison *arms = comparisons_ret->arms;
@@ -238,10 +229,10 @@ static enum stp_status registered_compare_alone(
     struct stp_comparisons *comparisons_ret, struct stp_error *err)
 {
     struct pooling p = {0};
-    enum stp_status status = STP_OK;
+    enum stp_status status;
     size_t n_sequential;
 
-    for (size_t i = 0; i < iterations->n_rows && status == STP_OK; i++) {
+    for (size_t i = 0; i < iterations->n_rows; i++) {
         struct stp_measurement m = iterations->rows[i];
         const struct stp_workload *work = &m.work;
         bool is_other_type = false; /* than all of those alone */
@@ -266,11 +257,11 @@ static enum stp_status registered_compare_alone(
         m.in_place = false; /* as those alone, of which they are a part */
         stp_take_wrong(alone, &m);
         if (m.us.median > 0 && objective_name_pair(&m) && !is_other_type)
-            status = objective_add_row(&p.each, &m, err);
+            objective_add_row(&p.each, &m);
     }
-    STP_THEN(status, objective_number_rounds(&p, err));
+    objective_number_rounds(&p);
     n_sequential = p.pooled.n_rows;
-    for (size_t i = 0; i < alone->n_rows && status == STP_OK; i++) {
+    for (size_t i = 0; i < alone->n_rows; i++) {
         struct stp_measurement m = alone->rows[i];
         bool below = false, above = false;
 
@@ -286,9 +277,9 @@ static enum stp_status registered_compare_alone(
             above |= is_like && s->n_bytes >= m.n_bytes;
         }
         if (!(below && above))
-            status = objective_add_row(&p.pooled, &m, err);
+            objective_add_row(&p.pooled, &m);
     }
-    STP_THEN(status, stp_compare(&p.pooled, comparisons_ret, err));
+    status = stp_compare(&p.pooled, comparisons_ret, err);
     stp_dataset_free(&p.each);
     stp_dataset_free(&p.pooled);
     return status;
@@ -301,20 +292,20 @@ enum stp_status stp_compare_registered(const struct stp_dataset *alone,
                                        struct stp_error *err)
 {
     struct stp_dataset selected = {0};
-    enum stp_status status = STP_OK;
+    enum stp_status status;
 
     if (!overlaps)
         return registered_compare_alone(alone, iterations, comparisons_ret,
                                         err);
-    for (size_t i = 0; i < iterations->n_rows && status == STP_OK; i++) {
+    for (size_t i = 0; i < iterations->n_rows; i++) {
         struct stp_measurement m = iterations->rows[i];
 
         stp_take_wrong(alone, &m);
         if ((m.work.mode == STP_MODE_OVERLAP || m.work.mode == STP_MODE_FSDP) &&
             objective_name_pair(&m))
-            status = objective_add_row(&selected, &m, err);
+            objective_add_row(&selected, &m);
     }
-    STP_THEN(status, objective_pool(&selected, comparisons_ret, err));
+    status = objective_pool(&selected, comparisons_ret, err);
     stp_dataset_free(&selected);
     return status;
 }

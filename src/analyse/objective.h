@@ -30,8 +30,8 @@ int stp_objective_from_name(const char *word, size_t len);
 /* Copies the rows that say something of the objective into *selected_ret, which
  * is empty. An arm that forces an algorithm, a protocol or channels alone
  * becomes the pair that NCCL ran with it, since rules name both; it is left out
- * where nobody knows the pair. STP_ERR_RANGE if there are no such rows, or
- * STP_ERR_NOMEM; *selected_ret is empty then. */
+ * where nobody knows the pair. STP_ERR_RANGE if there are no such rows;
+ * *selected_ret is empty then. */
 enum stp_status stp_objective_select(const struct stp_dataset *data,
                                      enum stp_objective objective,
                                      struct stp_dataset *selected_ret,

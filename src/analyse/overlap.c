@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "launch/take.h"
+
 static int overlap_order_intervals(const void *left, const void *right)
 {
     const struct stp_interval *a = left;
@@ -57,17 +59,14 @@ struct stp_overlap stp_find_overlap(struct stp_interval *compute,
     return o;
 }
 
-enum stp_status stp_overlap_of_spans(const struct stp_spans *spans,
-                                     struct stp_overlap *overlap_ret,
-                                     struct stp_error *err)
+struct stp_overlap stp_overlap_of_spans(const struct stp_spans *spans)
 {
-    struct stp_interval *all = calloc(2 * spans->n + 1, sizeof(*all));
+    struct stp_interval *all = stp_take(2 * spans->n, sizeof(*all));
     struct stp_interval *comm = all + spans->n;
     size_t n_compute = 0;
     size_t n_comm = 0;
+    struct stp_overlap overlap;
 
-    if (all == NULL)
-        return stp_nomem(err);
     for (size_t i = 0; i < spans->n; i++) {
         const struct stp_span *s = &spans->all[i];
         const struct stp_interval interval = {s->begin_us, s->end_us};
@@ -79,9 +78,9 @@ enum stp_status stp_overlap_of_spans(const struct stp_spans *spans,
         if (s->kind == STP_SPAN_COMMUNICATION)
             comm[n_comm++] = interval;
     }
-    *overlap_ret = stp_find_overlap(all, n_compute, comm, n_comm);
+    overlap = stp_find_overlap(all, n_compute, comm, n_comm);
     free(all);
-    return STP_OK;
+    return overlap;
 }
 
 double stp_overlap_share(const struct stp_overlap *overlap)

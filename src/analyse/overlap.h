@@ -21,11 +21,8 @@ struct stp_overlap stp_find_overlap(struct stp_interval *compute,
                                     size_t n_compute, struct stp_interval *comm,
                                     size_t n_comm);
 
-/* The same of the spans that are in a range, so of a step, in microseconds.
- * STP_ERR_NOMEM. */
-enum stp_status stp_overlap_of_spans(const struct stp_spans *spans,
-                                     struct stp_overlap *overlap_ret,
-                                     struct stp_error *err);
+/* The same of the spans that are in a range, so of a step, in microseconds. */
+struct stp_overlap stp_overlap_of_spans(const struct stp_spans *spans);
 
 /* hidden / communication; NaN without communication. */
 double stp_overlap_share(const struct stp_overlap *overlap);

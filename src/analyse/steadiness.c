@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "launch/take.h"
+
 enum { MAX_ROUNDS = 1000000 };
 
 /* Returns the median of 'n' >= 1 values, which it sorts. */
@@ -45,23 +47,19 @@ static size_t steadiness_count_values(const struct stp_comparisons *all)
     return n;
 }
 
-enum stp_status stp_steadiness_of(const struct stp_comparisons *each,
-                                  const struct stp_comparisons *pooled,
-                                  struct stp_steadiness *steadiness_ret,
-                                  struct stp_error *err)
+struct stp_steadiness stp_steadiness_of(const struct stp_comparisons *each,
+                                        const struct stp_comparisons *pooled)
 {
     struct stp_steadiness s = {.min_rounds = pooled->points[0].n_rounds,
                                .max_rounds = pooled->points[0].n_rounds,
                                .drift = NAN,
                                .worst_drift = NAN};
-    double *values = calloc(steadiness_count_values(each) +
-                                steadiness_count_values(pooled) + 1,
-                            sizeof(*values));
+    double *values = stp_take(steadiness_count_values(each) +
+                                  steadiness_count_values(pooled),
+                              sizeof(*values));
     size_t n_spreads = 0, n_drifts = 0;
     double half;
 
-    if (values == NULL)
-        return stp_nomem(err);
     for (size_t i = 1; i < pooled->n_points; i++) {
         size_t n = pooled->points[i].n_rounds;
 
@@ -91,8 +89,7 @@ enum stp_status stp_steadiness_of(const struct stp_comparisons *each,
     s.scatter = half < 0 ? 0 : steadiness_get_typical(pooled, values, true);
     s.resolved = half < 0 ? INFINITY : expm1(half);
     free(values);
-    *steadiness_ret = s;
-    return STP_OK;
+    return s;
 }
 
 bool stp_is_noisy(const struct stp_steadiness *steadiness, double min_gain)

@@ -23,11 +23,9 @@ struct stp_steadiness {
 
 /* How steady AUTO was in 'each', which has at least one point, and what the
  * rounds of 'pooled' come to: the same, or the pooled workloads of iterations,
- * whose differences are no noise.  STP_ERR_NOMEM. */
-enum stp_status stp_steadiness_of(const struct stp_comparisons *each,
-                                  const struct stp_comparisons *pooled,
-                                  struct stp_steadiness *steadiness_ret,
-                                  struct stp_error *err);
+ * whose differences are no noise. */
+struct stp_steadiness stp_steadiness_of(const struct stp_comparisons *each,
+                                        const struct stp_comparisons *pooled);
 
 /* Whether gains of 'min_gain' > 0 drown in noise. */
 bool stp_is_noisy(const struct stp_steadiness *steadiness, double min_gain);

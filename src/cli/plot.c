@@ -189,9 +189,8 @@ static enum stp_status plot_measurements(struct plot_options *o,
     }
     if (status == STP_OK)
         o->error_path = NULL;
-    STP_THEN(status, stp_curves_make(sets, (const char *const *)o->files.v, n,
-                                     &curves, err));
     if (status == STP_OK) {
+        curves = stp_curves_make(sets, (const char *const *)o->files.v, n);
         status = plot_write_all(o, &curves, err);
         stp_curves_free(&curves);
     }

@@ -127,10 +127,8 @@ static enum stp_status run_derive_alone(const struct stp_tune_job *job,
         stp_keep_same_bits(&p->comparisons);
     }
     STP_THEN(status, stp_derive_on(&p->comparisons, &terms, &p->derived, err));
-    STP_THEN(status, stp_steadiness_of(&p->comparisons, &p->comparisons,
-                                       &p->steadiness, err));
-    if (status != STP_OK)
-        return status;
+    STP_TRY(status);
+    p->steadiness = stp_steadiness_of(&p->comparisons, &p->comparisons);
     if (stp_tune_warn_of_noise(&p->steadiness, terms.min_gain, text))
         stp_tune_tell(job, "%s", text);
     p->exists = true;

@@ -161,9 +161,8 @@ Places ComparedArms(const Data &d)
 Places Drawn(const Data &d)
 {
     const char *name = "data";
-    stp_curves curves{};
+    stp_curves curves = stp_curves_make(&d.data, &name, 1);
     Places places;
-    EXPECT_EQ(STP_OK, stp_curves_make(&d.data, &name, 1, &curves, nullptr));
     for (size_t i = 0; i < curves.n_curves; i++)
         for (size_t k = 0; k < curves.curves[i].n_points; k++)
             places.insert({Name(curves.curves[i].like.arm),

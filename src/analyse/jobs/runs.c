@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "launch/take.h"
+
 unsigned stp_job_arm_at(unsigned round, unsigned place, unsigned n_arms)
 {
     const unsigned arm = place < n_arms ? place : 2 * n_arms - 1 - place;
@@ -41,22 +43,16 @@ static double round_mean(const struct stp_job_run *runs, size_t n,
     return n_runs == 2 ? sum / 2 : 0;
 }
 
-enum stp_status stp_job_runs_sum(const struct stp_job_run *runs, size_t n,
-                                 enum stp_job_measure measure, unsigned n_arms,
-                                 struct stp_job_arm *arms_ret,
-                                 size_t *n_rounds_ret, struct stp_error *err)
+size_t stp_job_runs_sum(const struct stp_job_run *runs, size_t n,
+                        enum stp_job_measure measure, unsigned n_arms,
+                        struct stp_job_arm *arms_ret)
 {
-    double *times = malloc((n + 1) * sizeof(*times));
-    double *pair = malloc((n + 1) * sizeof(*pair));
+    double *times = stp_take(n + 1, sizeof(*times));
+    double *pair = stp_take(n + 1, sizeof(*pair));
     double *own = pair;
     size_t n_rounds = 0;
     unsigned last = 0;
 
-    if (times == NULL || pair == NULL) {
-        free(times);
-        free(pair);
-        return stp_nomem(err);
-    }
     for (size_t i = 0; i < n; i++)
         last = runs[i].round > last ? runs[i].round : last;
     for (unsigned round = 0; round <= last; round++) {
@@ -98,6 +94,5 @@ enum stp_status stp_job_runs_sum(const struct stp_job_run *runs, size_t n,
     }
     free(times);
     free(pair);
-    *n_rounds_ret = n_rounds;
-    return STP_OK;
+    return n_rounds;
 }

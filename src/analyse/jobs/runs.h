@@ -53,9 +53,8 @@ struct stp_job_arm {
 bool stp_job_runs_have(const struct stp_job_run *runs, size_t n,
                        enum stp_job_measure measure, const char **why_ret);
 
-/* Sums up the 'n_arms' arms, with times if there is a complete round.
- * STP_ERR_NOMEM. */
-enum stp_status stp_job_runs_sum(const struct stp_job_run *runs, size_t n,
-                                 enum stp_job_measure measure, unsigned n_arms,
-                                 struct stp_job_arm *arms_ret,
-                                 size_t *n_rounds_ret, struct stp_error *err);
+/* Sums up the 'n_arms' arms, with times if there is a complete round.  Returns
+ * how many there are. */
+size_t stp_job_runs_sum(const struct stp_job_run *runs, size_t n,
+                        enum stp_job_measure measure, unsigned n_arms,
+                        struct stp_job_arm *arms_ret);

@@ -6,6 +6,7 @@
 
 #include "core/learn/history.h"
 #include "core/stats.h"
+#include "launch/take.h"
 
 enum {
     MAX_KINDS = 255,   /* of collectives; further ones repeat nothing */
@@ -177,13 +178,11 @@ enum stp_status stp_job_step_traced(const struct stp_trace *trace,
 {
     const size_t n = trace->n_rows + 1;
     size_t *memory =
-        malloc(n * (2 * sizeof(size_t) + sizeof(uint64_t) + sizeof(uint8_t)));
+        stp_take(n, 2 * sizeof(size_t) + sizeof(uint64_t) + sizeof(uint8_t));
     struct sequence best = {0}, other = {0};
     struct calls calls = {0};
     enum stp_status status;
 
-    if (memory == NULL)
-        return stp_nomem(err);
     best.starts = memory;
     other.starts = memory + n;
     calls.begin_ns = (uint64_t *)(memory + 2 * n);

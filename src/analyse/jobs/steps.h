@@ -20,7 +20,7 @@ struct stp_job_step {
 /* Returns the time in which a communicator repeats a sequence of collectives,
  * from begin to begin on the GPU: a step, or a part of one that repeats. The
  * communicator that repeats most collectives counts. STP_ERR_NOTHING if there
- * is none, or its times are not known; or STP_ERR_NOMEM. */
+ * is none, or its times are not known. */
 enum stp_status stp_job_step_traced(const struct stp_trace *trace,
                                     struct stp_job_step *step_ret,
                                     struct stp_error *err);

@@ -190,26 +190,24 @@ static void comparison_print_start(const struct comparison *c, FILE *fp)
                 c->measure == STP_JOB_WALL ? ", in which no arm differs" : "");
 }
 
-enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
-                                         bool is_json, FILE *fp,
-                                         struct stp_error *err)
+void stp_print_job_comparison(const struct stp_job_runs *runs, bool is_json,
+                              FILE *fp)
 {
     struct comparison c = {.runs = runs};
-    enum stp_status status;
 
     c.measure = runs->step_time[0] != '\0' ? STP_JOB_PRINTED : STP_JOB_GPU;
     if (!stp_job_runs_have(runs->runs, runs->n, c.measure, &c.why))
         c.measure = STP_JOB_WALL;
-    status = stp_job_runs_sum(runs->runs, runs->n, c.measure, runs->n_arms,
-                              c.arms, &c.n_rounds, err);
+    c.n_rounds =
+        stp_job_runs_sum(runs->runs, runs->n, c.measure, runs->n_arms, c.arms);
     comparison_sort(&c);
-    if (status == STP_OK && (c.n_rounds > 0 || is_json))
+    if (c.n_rounds > 0 || is_json)
         comparison_print_table(&c, is_json, fp);
-    if (status != STP_OK || is_json)
-        return status;
+    if (is_json)
+        return;
     if (c.n_rounds == 0) {
         fprintf(fp, "No round is complete: nothing is compared.\n");
-        return STP_OK;
+        return;
     }
     if (c.n_rounds < 2)
         fprintf(fp, "One round has no interval; give more --rounds.\n");
@@ -234,5 +232,4 @@ enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
                 STP_WARM_UP_PERCENT);
     fprintf(fp, ".\n");
     comparison_print_start(&c, fp);
-    return STP_OK;
 }

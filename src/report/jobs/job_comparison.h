@@ -33,7 +33,6 @@ void stp_job_runs_free(struct stp_job_runs *runs);
 
 /* Prints a row an arm, and sentences: of each arm against the baseline, of
  * losses, and of what the times are.  Or one JSON object.  With no complete
- * round only that is said.  STP_ERR_NOMEM. */
-enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
-                                         bool is_json, FILE *fp,
-                                         struct stp_error *err);
+ * round only that is said. */
+void stp_print_job_comparison(const struct stp_job_runs *runs, bool is_json,
+                              FILE *fp);

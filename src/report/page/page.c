@@ -731,9 +731,7 @@ static void view_file(const struct stp_page_file *set, const char *contents,
         stp_json_number(file, "n_workloads", (double)steps->n_settings);
         return;
     }
-    if (stp_steadiness_of(&set->comparisons, &set->comparisons, &s, NULL) !=
-        STP_OK)
-        stp_end_without_memory();
+    s = stp_steadiness_of(&set->comparisons, &set->comparisons);
     if (s.max_rounds == 1)
         s.spread = NAN; /* one round has none */
     view_count(file, "n_rounds", s.min_rounds, s.max_rounds, "round");

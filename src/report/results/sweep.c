@@ -174,9 +174,7 @@ void stp_print_steadiness(const struct stp_comparisons *comparisons, FILE *fp)
 
     if (comparisons->n_points == 0)
         return;
-    if (stp_steadiness_of(comparisons, comparisons, &steadiness, NULL) !=
-        STP_OK)
-        stp_end_without_memory();
+    steadiness = stp_steadiness_of(comparisons, comparisons);
     stp_steadiness_write(&steadiness, stp_paragraph_begin(&paragraph, fp));
     stp_paragraph_end(&paragraph);
 }

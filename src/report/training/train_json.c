@@ -450,8 +450,7 @@ void stp_train_runs_take(struct stp_train_runs *runs,
     run.n_skipped = result->n_skipped;
     run.loss_scale = result->last_loss_scale;
     if (result->n_traced > 0) {
-        if (stp_overlap_of_spans(&result->spans, &overlap, NULL) != STP_OK)
-            stp_end_without_memory();
+        overlap = stp_overlap_of_spans(&result->spans);
         run.traced_comm_ms = overlap.communication / result->n_traced / 1e3;
         run.hidden_share = stp_overlap_share(&overlap);
     }

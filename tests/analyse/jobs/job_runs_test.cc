@@ -57,10 +57,8 @@ std::vector<stp_job_arm> Sum(const std::vector<stp_job_run> &runs,
                              stp_job_measure measure = STP_JOB_GPU)
 {
     std::vector<stp_job_arm> arms(n_arms);
-    stp_error err{};
-    size_t n = 0;
-    EXPECT_EQ(STP_OK, stp_job_runs_sum(runs.data(), runs.size(), measure,
-                                       n_arms, arms.data(), &n, &err));
+    const size_t n = stp_job_runs_sum(runs.data(), runs.size(), measure, n_arms,
+                                      arms.data());
     if (n_rounds != nullptr)
         *n_rounds = n;
     return arms;

@@ -67,8 +67,7 @@ class Curves
                 << err.line << ": " << err.text;
             names_[i] = names[i];
         }
-        EXPECT_EQ(STP_OK, stp_curves_make(sets_.data(), names_.data(),
-                                          sets_.size(), &all, nullptr));
+        all = stp_curves_make(sets_.data(), names_.data(), sets_.size());
     }
     ~Curves()
     {
