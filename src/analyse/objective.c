@@ -29,13 +29,6 @@ int stp_objective_from_name(const char *word, size_t len)
 
 /* ---- selecting ---- */
 
-static void objective_add_row(struct stp_dataset *data,
-                              const struct stp_measurement *m)
-{
-    if (stp_dataset_add(data, m) != STP_OK)
-        stp_end_without_memory();
-}
-
 /* Makes a forced arm the pair that NCCL ran with it.  False if not known. */
 static bool objective_name_pair(struct stp_measurement *m)
 {
@@ -89,7 +82,7 @@ enum stp_status stp_objective_select(const struct stp_dataset *data,
             stp_take_wrong(data, &m);
         if (is_alone == wants_alone && m.work.mode != STP_MODE_TRACE &&
             objective_name_pair(&m))
-            objective_add_row(&out, &m);
+            stp_dataset_take(&out, &m);
     }
     *selected_ret = out;
     return STP_OK;
@@ -131,7 +124,7 @@ static void objective_number_rounds(struct pooling *p)
         m.round = round;
         m.work = (struct stp_workload){0};
         m.alone_us = 0;
-        objective_add_row(&p->pooled, &m);
+        stp_dataset_take(&p->pooled, &m);
     }
     free(sorted);
 }
@@ -175,11 +168,11 @@ static enum stp_status objective_pool(const struct stp_dataset *selected,
 
         if (m.work.mode == STP_MODE_FSDP) {
             m.coll = ncclFuncAllGather;
-            objective_add_row(&p.each, &m);
+            stp_dataset_take(&p.each, &m);
             m.coll = ncclFuncReduceScatter;
             m.ran_algo = m.ran_proto = m.ran_channels = -1;
         }
-        objective_add_row(&p.each, &m);
+        stp_dataset_take(&p.each, &m);
     }
     objective_number_rounds(&p);
     status = stp_compare(&p.each, &verdicts, err);
@@ -257,7 +250,7 @@ static enum stp_status registered_compare_alone(
         m.in_place = false; /* as those alone, of which they are a part */
         stp_take_wrong(alone, &m);
         if (m.us.median > 0 && objective_name_pair(&m) && !is_other_type)
-            objective_add_row(&p.each, &m);
+            stp_dataset_take(&p.each, &m);
     }
     objective_number_rounds(&p);
     n_sequential = p.pooled.n_rows;
@@ -277,7 +270,7 @@ static enum stp_status registered_compare_alone(
             above |= is_like && s->n_bytes >= m.n_bytes;
         }
         if (!(below && above))
-            objective_add_row(&p.pooled, &m);
+            stp_dataset_take(&p.pooled, &m);
     }
     status = stp_compare(&p.pooled, comparisons_ret, err);
     stp_dataset_free(&p.each);
@@ -303,7 +296,7 @@ enum stp_status stp_compare_registered(const struct stp_dataset *alone,
         stp_take_wrong(alone, &m);
         if ((m.work.mode == STP_MODE_OVERLAP || m.work.mode == STP_MODE_FSDP) &&
             objective_name_pair(&m))
-            objective_add_row(&selected, &m);
+            stp_dataset_take(&selected, &m);
     }
     status = objective_pool(&selected, comparisons_ret, err);
     stp_dataset_free(&selected);

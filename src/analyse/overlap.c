@@ -1,9 +1,9 @@
 #include "analyse/overlap.h"
-#include "core/qsort.h"
 
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/qsort.h"
 #include "launch/take.h"
 
 static int overlap_order_intervals(const void *left, const void *right)

@@ -5,6 +5,7 @@
 
 #include "core/room.h"
 #include "core/text.h"
+#include "launch/take.h"
 
 enum stp_status stp_dataset_add(struct stp_dataset *data,
                                 const struct stp_measurement *row)
@@ -13,6 +14,13 @@ enum stp_status stp_dataset_add(struct stp_dataset *data,
         return STP_ERR_NOMEM;
     data->rows[data->n_rows++] = *row;
     return STP_OK;
+}
+
+void stp_dataset_take(struct stp_dataset *data,
+                      const struct stp_measurement *row)
+{
+    if (stp_dataset_add(data, row) != STP_OK)
+        stp_end_without_memory();
 }
 
 size_t stp_dataset_n_iterations(const struct stp_dataset *data)

@@ -87,6 +87,10 @@ int stp_bits_from_name(const char *word, size_t len);
 enum stp_status stp_dataset_add(struct stp_dataset *data,
                                 const struct stp_measurement *row);
 
+/* The same, or the end of the command (launch/take.h). */
+void stp_dataset_take(struct stp_dataset *data,
+                      const struct stp_measurement *row);
+
 /* How many rows are of iterations of a workload, and not of collectives alone.
  */
 size_t stp_dataset_n_iterations(const struct stp_dataset *data);

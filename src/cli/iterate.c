@@ -11,10 +11,10 @@
 #include "cli/cli.h"
 #include "core/text.h"
 #include "launch/stop.h"
+#include "launch/take.h"
 #include "report/iterations/iteration_files.h"
 #include "report/iterations/iteration_words.h"
 #include "report/results/results.h"
-#include "launch/take.h"
 #include "report/terminal.h"
 #include "store/clock.h"
 

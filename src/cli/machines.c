@@ -5,9 +5,9 @@
 #include "cli/cli.h"
 #include "core/names.h"
 #include "device/device.h"
+#include "launch/take.h"
 #include "mock_nccl.h"
 #include "report/table.h"
-#include "launch/take.h"
 #include "report/words.h"
 
 struct machines_options {

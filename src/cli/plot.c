@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 #include "cli/cli.h"
+#include "launch/take.h"
 #include "report/charts/plot.h"
 #include "report/file.h"
 #include "report/folder.h"
 #include "report/measurements/measurements_csv.h"
-#include "launch/take.h"
 #include "report/training/train_charts.h"
 #include "report/training/train_json.h"
 #include "report/training/train_results.h"

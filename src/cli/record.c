@@ -12,10 +12,10 @@
 #include "core/text.h"
 #include "device/mock/engine_mock.h"
 #include "launch/stop.h"
+#include "launch/take.h"
 #include "report/logs/job_log_machine.h"
 #include "report/measurements/machine_folder.h"
 #include "report/measurements/measurements_csv.h"
-#include "launch/take.h"
 #include "tune/settings.h"
 
 /* ---- defaults: on 2 GPUs some 220 seconds of recording, estimated ---- */

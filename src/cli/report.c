@@ -6,11 +6,11 @@
 #include "bench/sweep.h"
 #include "cli/cli.h"
 #include "core/text.h"
+#include "launch/take.h"
 #include "mock_nccl.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/page/page.h"
 #include "report/results/results.h"
-#include "launch/take.h"
 
 struct report_options {
     struct stp_arguments paths;

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "child/job.h"
 #include "core/policy/memory_policy.h"
+#include "launch/take.h"
 #include "plugin/lower.h"
 #include "plugin/online/online_settings.h"
 #include "plugin/online/recorder.h"
@@ -18,7 +19,6 @@
 #include "report/learning/journal.h"
 #include "report/learning/learning.h"
 #include "report/learning/ledgers.h"
-#include "launch/take.h"
 
 #define DEFAULT_POLICY "steptune.conf"
 

@@ -6,8 +6,8 @@
 
 #include "cli/train_engines.h"
 #include "launch/stop.h"
-#include "report/folder.h"
 #include "launch/take.h"
+#include "report/folder.h"
 #include "report/training/train_json.h"
 #include "report/training/train_results.h"
 #include "train/train_matrix.h"

@@ -12,8 +12,8 @@
 #include "core/looks.h"
 #include "core/names.h"
 #include "core/qsort.h"
-#include "report/plain.h"
 #include "launch/take.h"
+#include "report/plain.h"
 
 #define LOG "what a job prints with NCCL_DEBUG=INFO"
 
@@ -558,12 +558,10 @@ enum stp_status stp_job_log_load(const char *path, struct stp_job_log *log_ret,
     const int n = scandir(path, &files, NULL, alphasort);
     char *text = NULL, *one, file[4096];
     size_t len = 0, n_one;
-    FILE *all = n < 0 ? NULL : open_memstream(&text, &len);
+    FILE *all = n < 0 ? NULL : stp_take_text(&text, &len);
     struct stat st;
     enum stp_status status =
-        n < 0         ? stp_read_file(path, MAX_LOG, &text, &len, err)
-        : all == NULL ? stp_nomem(err)
-                      : STP_OK;
+        n < 0 ? stp_read_file(path, MAX_LOG, &text, &len, err) : STP_OK;
 
     for (int i = 0; i < n; i++) {
         const char *name = files[i]->d_name;
@@ -583,8 +581,8 @@ enum stp_status stp_job_log_load(const char *path, struct stp_job_log *log_ret,
         free(files[i]);
     }
     free(files);
-    if (all != NULL && fclose(all) != 0)
-        status = stp_nomem(err);
+    if (all != NULL)
+        stp_end_text(all);
     if (status == STP_OK && n >= 0 && len == 0)
         status = stp_fail(err, STP_ERR_IO, "is a folder without a log");
     STP_THEN(status, stp_job_log_read(text, len, log_ret, err));

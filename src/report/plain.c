@@ -8,6 +8,7 @@
 
 #include "core/room.h"
 #include "core/text.h"
+#include "launch/take.h"
 
 /* Characters as web pages write them and, behind a backslash, JSON. */
 static const struct {
@@ -225,14 +226,10 @@ size_t stp_plain(char *text, size_t len)
     return (size_t)(out - text);
 }
 
-enum stp_status stp_plain_copy(const char *text, size_t *len, char **copy_ret,
-                               struct stp_error *err)
+char *stp_plain_copy(const char *text, size_t *len)
 {
-    char *copy = malloc(*len + 1);
+    char *copy = stp_take(*len + 1, 1);
 
-    if (copy == NULL)
-        return stp_nomem(err);
     *len = stp_plain(memcpy(copy, text, *len), *len);
-    *copy_ret = copy;
-    return STP_OK;
+    return copy;
 }

@@ -14,5 +14,4 @@
 size_t stp_plain(char *text, size_t len);
 
 /* Likewise of a copy, to be freed with free(). */
-enum stp_status stp_plain_copy(const char *text, size_t *len, char **copy_ret,
-                               struct stp_error *err);
+char *stp_plain_copy(const char *text, size_t *len);

@@ -15,8 +15,8 @@
 #include "core/policy/memory_policy.h"
 #include "core/policy/policy_columns.h"
 #include "core/room.h"
-#include "report/file.h"
 #include "launch/take.h"
+#include "report/file.h"
 #include "report/words.h"
 
 /* A comma or a comment sign in it would break the line. */

@@ -8,8 +8,8 @@
 
 #include "core/names.h"
 #include "core/utf8.h"
-#include "report/json.h"
 #include "launch/take.h"
+#include "report/json.h"
 #include "report/terminal.h"
 #include "report/words.h"
 

@@ -11,6 +11,7 @@
 #include "analyse/contract/contract_suite.h"
 #include "child/child.h"
 #include "core/text.h"
+#include "launch/take.h"
 
 enum { MAX_OUTPUT = 1 << 24, OUTPUT_PATH = STP_PATH + 32 };
 
@@ -466,19 +467,14 @@ enum stp_status stp_contract_run(const struct stp_contract_options *options,
 {
     const struct mock_nccl_options alone = {.version = options->nccl,
                                             .tuner_plugin = "none"};
-    struct suite *s = calloc(1, sizeof(*s));
+    struct suite *s = stp_take(1, sizeof(*s));
     struct stp_contract c = {
         .n_checks = STP_N_CONTRACT_CHECKS,
         .seed = options->seed,
-        .checks = calloc(STP_N_CONTRACT_CHECKS, sizeof(*c.checks))};
+        .checks = stp_take(STP_N_CONTRACT_CHECKS, sizeof(*c.checks))};
     struct mock_nccl *nccl;
     enum stp_status status = STP_OK;
 
-    if (s == NULL || c.checks == NULL) {
-        free(s);
-        free(c.checks);
-        return stp_nomem(err);
-    }
     s->options = options;
     /* While it runs, signals are waited for, so that processes and files can go
      * before the caller does. */

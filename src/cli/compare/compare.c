@@ -13,9 +13,9 @@
 #include "cli/compare/compare.h"
 #include "core/utf8.h"
 #include "launch/launch.h"
+#include "launch/take.h"
 #include "report/folder.h"
 #include "report/jobs/job_comparison.h"
-#include "launch/take.h"
 
 #define DEFAULT_LOSS "[Ll]oss[ =:]+([-+]?([Nn]a[Nn]|[Ii]nf)|[-+0-9.eE]+)"
 

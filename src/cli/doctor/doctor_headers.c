@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "cli/doctor/doctor.h"
+#include "launch/take.h"
 #include "nccl_profiler_abi.h"
 #include "nccl_tuner_abi.h"
 #include "report/file.h"
 #include "report/folder.h"
-#include "launch/take.h"
 
 extern const char stp_nccl_tuner_abi[], stp_nccl_profiler_abi[];
 

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "report/file.h"
 #include "launch/take.h"
+#include "report/file.h"
 
 extern char **environ;
 extern const char stp_frame_gp[];

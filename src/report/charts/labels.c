@@ -9,8 +9,8 @@
 #include "core/qsort.h"
 #include "core/room.h"
 #include "core/text.h"
-#include "nccl_tuner_abi.h"
 #include "launch/take.h"
+#include "nccl_tuner_abi.h"
 #include "report/words.h"
 
 enum { WORD = 80, ORIGIN = 512, MODELS = 16 };

@@ -8,10 +8,10 @@
 
 #include "analyse/bandwidth.h"
 #include "core/names.h"
+#include "launch/take.h"
 #include "nccl_tuner_abi.h"
 #include "report/charts/chart.h"
 #include "report/charts/labels.h"
-#include "launch/take.h"
 
 extern const char stp_lines_gp[];
 extern const char stp_bars_gp[];

@@ -9,10 +9,10 @@
 #include "core/dtype.h"
 #include "core/names.h"
 #include "core/text.h"
+#include "launch/take.h"
 #include "nccl_tuner_abi.h"
 #include "report/charts/labels.h"
 #include "report/table.h"
-#include "launch/take.h"
 #include "report/words.h"
 
 /* The share of its peak from which on bandwidth is said to be saturated. */

@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "core/text.h"
+#include "launch/take.h"
 #include "report/file.h"
 #include "report/folder.h"
 #include "report/iterations/iteration_words.h"
 #include "report/measurements/measurements_csv.h"
-#include "launch/take.h"
 
 /* The files in addition to those of times; summary.json holds all results. */
 struct iteration_file {

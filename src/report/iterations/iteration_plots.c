@@ -9,11 +9,11 @@
 #include "analyse/order.h"
 #include "core/stats.h"
 #include "core/text.h"
+#include "launch/take.h"
 #include "report/charts/chart.h"
 #include "report/charts/plot.h"
 #include "report/folder.h"
 #include "report/iterations/iteration_words.h"
-#include "launch/take.h"
 #include "report/words.h"
 
 extern const char stp_times_gp[];

@@ -10,11 +10,11 @@
 #include "core/dtype.h"
 #include "core/names.h"
 #include "core/text.h"
+#include "launch/take.h"
 #include "nccl_tuner_abi.h"
 #include "report/charts/labels.h"
 #include "report/json.h"
 #include "report/table.h"
-#include "launch/take.h"
 #include "report/words.h"
 
 bool stp_iteration_several(const struct stp_iteration_report *report)

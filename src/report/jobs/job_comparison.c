@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "analyse/jobs/steps.h"
+#include "launch/take.h"
 #include "report/file.h"
 #include "report/table.h"
-#include "launch/take.h"
 
 /* ---- runs ---- */
 

@@ -6,9 +6,9 @@
 
 #include "core/names.h"
 #include "core/text.h"
+#include "launch/take.h"
 #include "report/policy_file.h"
 #include "report/table.h"
-#include "launch/take.h"
 
 static const double least_gain = 1.001;
 

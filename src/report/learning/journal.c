@@ -8,8 +8,8 @@
 
 #include "core/csv.h"
 #include "core/names.h"
-#include "core/room.h"
 #include "core/text.h"
+#include "launch/take.h"
 
 /* The beginning of the header that the plugin writes. */
 static const char journal_head[] = "t_us,comm,nNodes,nRanks,event,call,";
@@ -139,8 +139,7 @@ static void *journal_begin_row(void *user, unsigned line)
 {
     struct journal_reading *r = user;
 
-    if (!STP_ROOM(r->lines.all, r->lines.n, r->capacity))
-        return NULL;
+    STP_TAKE_ROOM(r->lines.all, r->lines.n, r->capacity);
     r->line = line;
     r->lines.all[r->lines.n] = (struct stp_journal_line){
         .coll = -1, .arm = {.algo = -1, .proto = -1}, .scale = 1};

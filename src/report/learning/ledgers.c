@@ -9,11 +9,11 @@
 #include "core/names.h"
 #include "core/qsort.h"
 #include "core/text.h"
+#include "launch/take.h"
 #include "nccl_tuner_abi.h"
 #include "report/file.h"
 #include "report/json.h"
 #include "report/table.h"
-#include "launch/take.h"
 
 /* Adds the file's ledger, if it is one. */
 static void ledgers_add_file(const char *dir, const char *name,

@@ -11,9 +11,9 @@
 #include "core/policy/policy.h"
 #include "core/qsort.h"
 #include "core/utf8.h"
+#include "launch/take.h"
 #include "report/file.h"
 #include "report/table.h"
-#include "launch/take.h"
 
 /* By collective, size and type. */
 static int staged_order(const void *a, const void *b)

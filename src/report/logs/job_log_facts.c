@@ -6,10 +6,10 @@
 
 #include "core/names.h"
 #include "core/qsort.h"
+#include "launch/take.h"
 #include "nccl_tuner_abi.h"
 #include "report/logs/job_log_facts.h"
 #include "report/table.h"
-#include "launch/take.h"
 
 /* ---- what facts say ---- */
 

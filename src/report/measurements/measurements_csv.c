@@ -87,8 +87,7 @@ static enum stp_status measurements_end_row(void *user, void *row,
     struct reader *r = user;
 
     STP_TRY(stp_measurement_row_finish(&r->row, err));
-    if (stp_dataset_add(&r->data, &r->row.m) != STP_OK)
-        return stp_nomem(err);
+    stp_dataset_take(&r->data, &r->row.m);
     return STP_OK;
 }
 
@@ -176,10 +175,7 @@ enum stp_status stp_measurements_pool(struct stp_dataset *data,
         if (by_arm &&
             (i == 0 || !stp_same_run(&more->rows[i - 1], &more->rows[i])))
             n_rounds = measurements_count_rounds(data, n_rows, &more->rows[i]);
-        if (stp_dataset_add(data, &more->rows[i]) != STP_OK) {
-            data->n_rows = n_rows;
-            return stp_nomem(err);
-        }
+        stp_dataset_take(data, &more->rows[i]);
         data->rows[data->n_rows - 1].round += n_rounds;
     }
     if (more->nodes > data->nodes)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/text.h"
+#include "launch/take.h"
 #include "report/json.h"
 #include "report/measurements/nccl_text.h"
 
@@ -183,11 +184,9 @@ enum stp_status stp_nccl_json_to_text(const char *json, size_t json_len,
 
     if (root == NULL)
         return stp_json_refuse(json, end, "nccl-tests write", err);
-    fp = open_memstream(text_ret, len_ret);
-    status = fp != NULL ? json_write_text(root->child, settings_ret, fp, err)
-                        : stp_nomem(err);
+    fp = stp_take_text(text_ret, len_ret);
+    status = json_write_text(root->child, settings_ret, fp, err);
     cJSON_Delete(root);
-    if (fp != NULL && fclose(fp) != 0 && status == STP_OK)
-        status = stp_nomem(err);
+    stp_end_text(fp);
     return status;
 }

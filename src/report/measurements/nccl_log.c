@@ -5,13 +5,12 @@
 #include <string.h>
 
 #include "core/names.h"
-#include "core/room.h"
+#include "launch/take.h"
 #include "nccl_tuner_abi.h"
 
-enum stp_status stp_nccl_log_read(struct stp_nccl_log *log,
-                                  const struct stp_log_message *message,
-                                  bool is_log, const char *end,
-                                  struct stp_error *err)
+void stp_nccl_log_read(struct stp_nccl_log *log,
+                       const struct stp_log_message *message, bool is_log,
+                       const char *end)
 {
     struct stp_nccl_settings *settings = &log->settings;
     struct stp_log_fact fact;
@@ -20,7 +19,7 @@ enum stp_status stp_nccl_log_read(struct stp_nccl_log *log,
     uint64_t n_ranks, n_nodes;
 
     if (!stp_log_read(message, is_log, end, &fact))
-        return STP_OK;
+        return;
     switch (fact.row->key) {
     case STP_LOG_VERSION:
         if (settings->nccl[0] == '\0')
@@ -39,8 +38,7 @@ enum stp_status stp_nccl_log_read(struct stp_nccl_log *log,
             log->comms[log->n_comms - 1].n_ranks == n_ranks &&
             log->comms[log->n_comms - 1].n_nodes == n_nodes)
             break;
-        if (!STP_ROOM(log->comms, log->n_comms, log->comms_capacity))
-            return stp_nomem(err);
+        STP_TAKE_ROOM(log->comms, log->n_comms, log->comms_capacity);
         log->comms[log->n_comms++] =
             (struct stp_nccl_comm){(unsigned)n_ranks, (unsigned)n_nodes};
         break;
@@ -52,8 +50,7 @@ enum stp_status stp_nccl_log_read(struct stp_nccl_log *log,
         if (!stp_parse_u64(v[1].s, v[1].len, &ran.n_bytes) || ran.algo < 0 ||
             ran.proto < 0)
             break;
-        if (!STP_ROOM(log->ran, log->n_ran, log->capacity))
-            return stp_nomem(err);
+        STP_TAKE_ROOM(log->ran, log->n_ran, log->capacity);
         log->ran[log->n_ran++] = ran;
         break;
     case STP_LOG_VARIABLE:
@@ -64,7 +61,6 @@ enum stp_status stp_nccl_log_read(struct stp_nccl_log *log,
     default:
         settings->has_tuner |= fact.row->key == STP_LOG_TUNER;
     }
-    return STP_OK;
 }
 
 void stp_nccl_log_free(struct stp_nccl_log *log)

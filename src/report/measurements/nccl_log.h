@@ -52,11 +52,10 @@ struct stp_nccl_log {
 };
 
 /* Adds what NCCL says in a line that ends at 'end', or programs around it, and
- * 'message' is at its begin then; STP_ERR_NOMEM. */
-enum stp_status stp_nccl_log_read(struct stp_nccl_log *log,
-                                  const struct stp_log_message *message,
-                                  bool is_log, const char *end,
-                                  struct stp_error *err);
+ * 'message' is at its begin then. */
+void stp_nccl_log_read(struct stp_nccl_log *log,
+                       const struct stp_log_message *message, bool is_log,
+                       const char *end);
 
 void stp_nccl_log_free(struct stp_nccl_log *log);
 

@@ -149,7 +149,7 @@ bool stp_nccl_json_is(const char *text, size_t len);
 /* Rewrites it as text of nccl-tests, without rounding any number: *text_ret, of
  * *len_ret bytes, to be freed with free() in any case, in which results follow
  * the line of columns.  Adds what "env" says to *settings.  STP_ERR_SYNTAX with
- * line and column if it is not JSON, or STP_ERR_NOMEM. */
+ * line and column if it is not JSON. */
 enum stp_status stp_nccl_json_to_text(const char *json, size_t json_len,
                                       char **text_ret, size_t *len_ret,
                                       struct stp_nccl_settings *settings,

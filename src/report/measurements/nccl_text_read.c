@@ -14,9 +14,9 @@
 #include "analyse/order.h"
 #include "core/looks.h"
 #include "core/names.h"
-#include "core/room.h"
 #include "core/text.h"
 #include "core/utf8.h"
+#include "launch/take.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/measurements/measurements_row.h"
 #include "report/measurements/nccl_text.h"
@@ -339,8 +339,7 @@ static enum stp_status text_read_rank(struct reader *r,
     while (known < r->n_hosts && !text_same(&r->hosts[known], &host))
         known++;
     if (host.len > 0 && known == r->n_hosts) {
-        if (!STP_ROOM(r->hosts, r->n_hosts, r->hosts_capacity))
-            return stp_nomem(r->err);
+        STP_TAKE_ROOM(r->hosts, r->n_hosts, r->hosts_capacity);
         r->hosts[r->n_hosts++] = host;
     }
     if (r->n_hosts == 1)
@@ -611,7 +610,8 @@ text_add_place(struct reader *r, const struct stp_nccl_row *row, bool in_place)
                          sizeof(r->data->doubt));
     stp_nccl_log_pair(&r->log, m.coll, m.n_bytes, m.n_ranks, &m.ran_algo,
                       &m.ran_proto);
-    return stp_dataset_add(r->data, &m) == STP_OK ? STP_OK : stp_nomem(r->err);
+    stp_dataset_take(r->data, &m);
+    return STP_OK;
 }
 
 static enum stp_status text_add_row(struct reader *r)
@@ -743,7 +743,7 @@ static enum stp_status text_read_line(struct reader *r, const char *line,
             return text_read_line(r, line, len);
     }
     if (m.s != NULL)
-        STP_TRY(stp_nccl_log_read(&r->log, &m, true, m.end, r->err));
+        stp_nccl_log_read(&r->log, &m, true, m.end);
     if (found || comment != NULL || (n == 0 && log == len))
         return STP_OK;
     r->n_foreign += !is_comment && !r->ended && !r->is_other;
@@ -753,7 +753,7 @@ static enum stp_status text_read_line(struct reader *r, const char *line,
              memchr("-\\", words[i + 1].s[0], 2) != NULL))
             STP_TRY(text_read_program(r, &words[i], false)); /* of a shell */
     m = (struct stp_log_message){.s = line};
-    STP_TRY(stp_nccl_log_read(&r->log, &m, false, line + len, r->err));
+    stp_nccl_log_read(&r->log, &m, false, line + len);
     if (r->log.failure.len > 0 && r->failure_line == 0)
         r->failure_line = r->line;
     return STP_OK;
@@ -860,14 +860,16 @@ enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
                        .is_json = stp_nccl_json_is(text, len)};
     const char *what = stp_looks_like(text, len);
     char *own = NULL;
-    enum stp_status status;
+    enum stp_status status = STP_OK;
 
     if (memchr(text, '\0', len < 4096 ? len : 4096) != NULL && what != NULL &&
         strstr(STP_MEASURED, what) == NULL)
         return stp_refuse_kind(text, len, STP_MEASURED, err);
-    status = r.is_json ? stp_nccl_json_to_text(text, len, &own, &len,
-                                               &r.log.settings, &reason)
-                       : stp_plain_copy(text, &len, &own, &reason);
+    if (r.is_json)
+        status = stp_nccl_json_to_text(text, len, &own, &len, &r.log.settings,
+                                       &reason);
+    else
+        own = stp_plain_copy(text, &len);
     STP_THEN(status, text_read_text(&r, own, len));
     if (status == STP_OK) {
         if (data->nccl[0] == '\0')

@@ -9,6 +9,7 @@
 #include "analyse/steadiness.h"
 #include "core/dtype.h"
 #include "core/names.h"
+#include "launch/take.h"
 #include "report/charts/labels.h"
 #include "report/file.h"
 #include "report/iterations/iteration_words.h"
@@ -16,7 +17,6 @@
 #include "report/page/page_data.h"
 #include "report/results/results.h"
 #include "report/table.h"
-#include "launch/take.h"
 #include "report/words.h"
 
 /* page.html, page.css and page.js */

@@ -6,9 +6,9 @@
 
 #include "analyse/order.h"
 #include "analyse/wrong.h"
+#include "launch/take.h"
 #include "nccl_tuner_abi.h"
 #include "report/measurements/measurements_csv.h"
-#include "launch/take.h"
 #include "report/words.h"
 
 #define WARN(data, ...)                                                        \

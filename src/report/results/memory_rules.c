@@ -7,8 +7,8 @@
 #include "analyse/objective.h"
 #include "core/names.h"
 #include "core/policy/memory_policy.h"
-#include "report/table.h"
 #include "launch/take.h"
+#include "report/table.h"
 #include "report/words.h"
 
 static bool rules_have_kind(const struct stp_point *p,
@@ -24,9 +24,8 @@ static bool rules_have_kind(const struct stp_point *p,
 
 /* Adds the rows with or without graphs: collectives alone, iterations or both
  * as far as buffers were staged in some of them. */
-static enum stp_status situations_select(const struct stp_dataset *data,
-                                         bool graph, struct stp_dataset *rows,
-                                         struct stp_error *err)
+static void situations_select(const struct stp_dataset *data, bool graph,
+                              struct stp_dataset *rows)
 {
     const size_t n = data != NULL ? data->n_rows : 0;
     bool are_staged[2] = {false, false}; /* alone, in iterations */
@@ -40,11 +39,9 @@ static enum stp_status situations_select(const struct stp_dataset *data,
     for (size_t i = 0; i < n; i++) {
         const struct stp_measurement *m = &data->rows[i];
 
-        if (m->graph == graph && are_staged[m->work.mode != STP_MODE_ALONE] &&
-            stp_dataset_add(rows, m) != STP_OK)
-            return stp_nomem(err);
+        if (m->graph == graph && are_staged[m->work.mode != STP_MODE_ALONE])
+            stp_dataset_take(rows, m);
     }
-    return STP_OK;
 }
 
 /* Compares launched or captured collectives for a stage policy.  Where compute
@@ -55,19 +52,17 @@ situations_compare_staged(const struct stp_memory_data *data, int graph,
                           struct stp_error *err)
 {
     struct stp_dataset rows = {0}, again = {0}, launched = {0};
-    enum stp_status status = situations_select(data->alone, graph, &rows, err);
+    enum stp_status status;
 
+    situations_select(data->alone, graph, &rows);
     if (data->alone != data->iterations)
-        STP_THEN(status,
-                 situations_select(data->iterations, graph, &rows, err));
-    STP_THEN(status, situations_select(data->again[graph], graph, &again, err));
-    STP_THEN(status,
-             situations_select(data->iterations, false, &launched, err));
-    for (size_t i = 0; i < rows.n_rows && graph == 1 && status == STP_OK; i++)
-        if (stp_dataset_add(&launched, &rows.rows[i]) != STP_OK)
-            status = stp_nomem(err);
-    STP_THEN(status, stp_compare_registered(&rows, &rows, false,
-                                            &out->compared[graph], err));
+        situations_select(data->iterations, graph, &rows);
+    situations_select(data->again[graph], graph, &again);
+    situations_select(data->iterations, false, &launched);
+    for (size_t i = 0; i < rows.n_rows && graph == 1; i++)
+        stp_dataset_take(&launched, &rows.rows[i]);
+    status =
+        stp_compare_registered(&rows, &rows, false, &out->compared[graph], err);
     STP_THEN(status, stp_compare_registered(&again, &again, false,
                                             &out->trials[graph], err));
     STP_THEN(status, stp_compare_registered(&rows, &launched, true,

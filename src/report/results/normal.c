@@ -9,8 +9,8 @@
 #include "analyse/wrong.h"
 #include "core/names.h"
 #include "core/text.h"
-#include "report/table.h"
 #include "launch/take.h"
+#include "report/table.h"
 
 /* The mean of all rounds at one size. */
 struct size {

@@ -8,9 +8,9 @@
 #include "core/names.h"
 #include "core/qsort.h"
 #include "core/text.h"
+#include "launch/take.h"
 #include "report/results/results.h"
 #include "report/table.h"
-#include "launch/take.h"
 
 enum { MAX_SKIPS = 5, MAX_UNALIGNED = 5 }; /* names that are printed */
 

@@ -5,11 +5,11 @@
 #include "analyse/bandwidth.h"
 #include "core/dtype.h"
 #include "core/names.h"
+#include "launch/take.h"
 #include "report/json.h"
 #include "report/policy_file.h"
 #include "report/results/results.h"
 #include "report/table.h"
-#include "launch/take.h"
 #include "report/terminal.h"
 #include "report/words.h"
 

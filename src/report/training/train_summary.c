@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/text.h"
-#include "report/table.h"
 #include "launch/take.h"
+#include "report/table.h"
 
 /* In virtual time there is no loss. */
 static bool summary_has_data(const struct stp_train_run *r)
