@@ -11,10 +11,10 @@
 #include "core/looks.h"
 #include "core/room.h"
 #include "core/text.h"
+#include "launch/take.h"
 #include "report/file.h"
 #include "report/folder.h"
 #include "report/json.h"
-#include "launch/take.h"
 
 enum { TRAIN_FILE_MAX = 1 << 28 /* bytes */ };
 
@@ -296,47 +296,38 @@ static enum stp_status train_read_key(const cJSON *row, size_t n,
     return STP_OK;
 }
 
-/* Reads the 'n'th row, from 0, into *run_ret, to be freed with
+/* Reads the 'n'th row, from 0, into *run, to be freed with
  * stp_train_run_free().  STP_ERR_SYNTAX says which key of which row is not
- * there or means nothing, and what was expected; STP_ERR_NOMEM.  *run_ret is
- * untouched on failure. */
+ * there or means nothing, and what was expected. */
 static enum stp_status train_read_row(const cJSON *row, size_t n,
-                                      struct stp_train_run *run_ret,
+                                      struct stp_train_run *run,
                                       struct stp_error *err)
 {
     const bool is_notebook = notebook_wrote(row);
     const char *name =
         cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "source"));
-    struct stp_train_run run = {.n_epochs = 0};
-    int source = STP_SOURCE_MEASURED;
-    enum stp_status status = STP_OK;
+    int source;
 
+    *run = is_notebook ? notebook_run : (struct stp_train_run){.n_epochs = 0};
+    for (size_t i = 0; i < STP_N_OF(train_keys); i++)
+        STP_TRY(train_read_key(row, n, &train_keys[i], run, err));
+    notebook_translate_mode(run, 0);
     if (is_notebook)
-        run = notebook_run;
-    for (size_t i = 0; i < STP_N_OF(train_keys) && status == STP_OK; i++)
-        status = train_read_key(row, n, &train_keys[i], &run, err);
-    if (status == STP_OK)
-        notebook_translate_mode(&run, 0);
-    if (status == STP_OK && is_notebook)
-        notebook_complete(row, &run);
-    if (status == STP_OK && name != NULL)
+        notebook_complete(row, run);
+    if (name != NULL)
         source = stp_source_from_name(name, strlen(name));
-    else if (status == STP_OK) /* of a file that is older, or not ours */
-        source = strstr(run.made_by, "recorded") != NULL ||
-                         strstr(run.made_by, "modelled") != NULL
+    else /* of a file that is older, or not ours */
+        source = strstr(run->made_by, "recorded") != NULL ||
+                         strstr(run->made_by, "modelled") != NULL
                      ? STP_SOURCE_MODELLED
                      : STP_SOURCE_MEASURED;
-    if (status == STP_OK && source < 0)
-        status = stp_fail(err, STP_ERR_SYNTAX,
-                          "run %zu with a source that means nothing, "
-                          "expected " STP_SOURCE_WORDS,
-                          n + 1);
-    run.source = (enum stp_source)source;
-    if (status == STP_OK)
-        *run_ret = run;
-    else
-        stp_train_run_free(&run);
-    return status;
+    if (source < 0)
+        return stp_fail(err, STP_ERR_SYNTAX,
+                        "run %zu with a source that means nothing, "
+                        "expected " STP_SOURCE_WORDS,
+                        n + 1);
+    run->source = (enum stp_source)source;
+    return STP_OK;
 }
 
 enum stp_status stp_train_read_json(const char *text, size_t len,
@@ -356,11 +347,13 @@ enum stp_status stp_train_read_json(const char *text, size_t len,
                           "no list of runs, expected what steptune train or "
                           "its PyTorch notebook writes");
     for (row = root->child; row != NULL && status == STP_OK; row = row->next) {
-        struct stp_train_run run = {.n_epochs = 0};
+        struct stp_train_run run;
 
         status = train_read_row(row, runs.n, &run, err);
         if (status == STP_OK)
             stp_train_runs_add(&runs, &run);
+        else
+            stp_train_run_free(&run);
     }
     cJSON_Delete(root);
     if (status != STP_OK) {
