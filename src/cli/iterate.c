@@ -13,7 +13,6 @@
 #include "launch/stop.h"
 #include "launch/take.h"
 #include "report/iterations/iteration_files.h"
-#include "report/iterations/iteration_words.h"
 #include "report/results/results.h"
 #include "report/terminal.h"
 #include "store/clock.h"

@@ -15,7 +15,6 @@ extern "C" {
 #include "analyse/iterations.h"
 #include "report/charts/plot.h"
 #include "report/iterations/iteration_files.h"
-#include "report/iterations/iteration_words.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/results/results.h"
 }

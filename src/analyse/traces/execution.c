@@ -231,7 +231,7 @@ static enum stp_status execution_add_compute(struct reading *r,
                                              const cJSON *json,
                                              const char *name)
 {
-    for (size_t i = 0; i < N_OF(computes); i++) {
+    for (size_t i = 0; i < STP_N_OF(computes); i++) {
         const int type = execution_type(json, computes[i].at);
 
         if (strcmp(name, computes[i].name) != 0)

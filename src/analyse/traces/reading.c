@@ -50,7 +50,7 @@ int stp_read_coll(const char *word)
         if (*word != '_')
             plain[n++] = (char)tolower((unsigned char)*word);
     plain[n] = '\0';
-    for (size_t i = 0; i < N_OF(variants); i++) {
+    for (size_t i = 0; i < STP_N_OF(variants); i++) {
         const size_t behind = strlen(variants[i]);
 
         if (behind <= n && strcmp(plain + n - behind, variants[i]) == 0 &&
@@ -66,7 +66,7 @@ int stp_read_type(const char *word, size_t len)
         word += 5;
         len -= 5;
     }
-    for (size_t i = 0; i < N_OF(types); i++)
+    for (size_t i = 0; i < STP_N_OF(types); i++)
         if (strlen(types[i].name) == len &&
             strncasecmp(word, types[i].name, len) == 0)
             return types[i].type;

@@ -6,8 +6,6 @@
 
 #include "analyse/replay/trace_build.h"
 
-#define N_OF(list) (sizeof(list) / sizeof((list)[0]))
-
 /* A process group, of which a communicator is made when a row needs it. */
 struct read_group {
     char name[STP_COMM_NAME];

@@ -112,8 +112,8 @@ static void traces_scan(struct source *src, struct reading *r)
 
             if (depth == 0 || outer[0] == '[')
                 n_key = 0;
-            for (size_t i = 0; i < N_OF(kinds) && kind == NULL && c == '{' &&
-                               (depth == 1 || is_item);
+            for (size_t i = 0; i < STP_N_OF(kinds) && kind == NULL &&
+                               c == '{' && (depth == 1 || is_item);
                  i++)
                 if (strlen(kinds[i].key) == n_key &&
                     memcmp(kinds[i].key, key, n_key) == 0) {

@@ -10,8 +10,8 @@
 #include "launch/take.h"
 #include "report/file.h"
 #include "report/folder.h"
-#include "report/iterations/iteration_words.h"
 #include "report/measurements/measurements_csv.h"
+#include "report/table.h"
 
 /* The files in addition to those of times; summary.json holds all results. */
 struct iteration_file {

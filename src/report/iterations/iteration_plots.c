@@ -13,7 +13,6 @@
 #include "report/charts/chart.h"
 #include "report/charts/plot.h"
 #include "report/folder.h"
-#include "report/iterations/iteration_words.h"
 #include "report/words.h"
 
 extern const char stp_times_gp[];

@@ -1,6 +1,6 @@
 /* iteration_tables.c - names of settings, sentences on them, and tables of
  * settings, arms and regimes for terminals, Markdown and JSON */
-#include "report/iterations/iteration_words.h"
+#include "report/iterations/iteration_files.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -12,7 +12,7 @@
 #include "launch/take.h"
 #include "report/charts/labels.h"
 #include "report/file.h"
-#include "report/iterations/iteration_words.h"
+#include "report/iterations/iteration_files.h"
 #include "report/json.h"
 #include "report/page/page_data.h"
 #include "report/results/results.h"

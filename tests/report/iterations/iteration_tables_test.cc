@@ -2,7 +2,7 @@
 #include "report/iterations/iterations_by_hand.h"
 
 extern "C" {
-#include "report/iterations/iteration_words.h"
+#include "report/iterations/iteration_files.h"
 }
 
 namespace
