@@ -584,7 +584,9 @@ enum stp_status stp_job_log_load(const char *path, struct stp_job_log *log_ret,
     if (all != NULL)
         stp_end_text(all);
     if (status == STP_OK && n >= 0 && len == 0)
-        status = stp_fail(err, STP_ERR_IO, "is a folder without a log");
+        status = stp_fail(err, STP_ERR_IO,
+                          "is a folder without a log, expected files with "
+                          "text; folders within it are not read");
     STP_THEN(status, stp_job_log_read(text, len, log_ret, err));
     if (status != STP_OK)
         free(text);
