@@ -1,5 +1,6 @@
 /* tune.c - `steptune tune` */
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -321,7 +322,8 @@ static int tune_run_in_own_folder(const struct tuning *t,
     snprintf(home, sizeof(home), "%s/steptune-tune-XXXXXX",
              stp_job_has("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     if (mkdtemp(home) == NULL)
-        return stp_complain("cannot make a folder '%s'", home);
+        return stp_complain("cannot make the folder '%s': %s", home,
+                            strerror(errno));
     snprintf(path, sizeof(path), "%s/steptune.conf", home);
     if (stp_tune_name_files(path, &files))
         exit_status = tune_run(t, plan, &files);
