@@ -382,7 +382,7 @@ static void derive_make_rules(const struct stp_comparisons *all,
     const double least =
         terms->kind == STP_POLICY_OF_STAGE ? 1 + terms->min_gain : 1;
     struct stp_derived_rule *rule = NULL;
-    struct border border;
+    struct border border = {0};
 
     for (size_t i = 0; i < all->n_points; i++) {
         const struct stp_point *p = &all->points[i];
