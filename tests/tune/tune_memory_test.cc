@@ -31,6 +31,11 @@ void __wrap_stp_device_get_info(const stp_device *device, stp_device_info *info)
     info->captures = captured_factor > 0;
     info->is_live |= is_live;
 }
+bool __real_stp_device_knows_mode(const stp_device *, int, int);
+bool __wrap_stp_device_knows_mode(const stp_device *device, int mode, int coll)
+{
+    return is_live || __real_stp_device_knows_mode(device, mode, coll);
+}
 void __wrap_stp_device_use_graphs(const stp_device *, bool uses)
 {
     is_captured = uses;
