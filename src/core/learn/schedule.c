@@ -50,7 +50,7 @@ struct stp_schedule {
     unsigned window;    /* the next one's number in the round, from 0 */
     unsigned n_broken;  /* blocks of the round */
     unsigned n_spoilt;  /* rounds that calls between broke; at most 4 */
-    unsigned n_missed;  /* looks, before the round */
+    unsigned n_missed;  /* looks in a row at which it did not hold */
     bool is_broken;     /* the block under way */
     struct stp_schedule_round round;
 
@@ -298,7 +298,9 @@ static void schedule_turn_window(struct stp_schedule *s)
     s->at = s->n_calls + s->round.n_calls;
     if (s->window++ < STP_TRIAL_BLOCKS * STP_BLOCK_WINDOWS)
         return;
-    /* So many tell the keys' gains apart, whichever they are (windows.h). */
+    /* One key takes 4 whole blocks, and several take 2 more than there are
+     * keys, but two take 5: in 4 they may have taken the same turns
+     * (windows.c). */
     if (s->n_broken + (s->round.n < 3 ? 3 + s->round.n : 2 + s->round.n) >
         STP_TRIAL_BLOCKS) {
         s->n_spoilt += s->n_spoilt < MOST_SPOILT;

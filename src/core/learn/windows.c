@@ -43,8 +43,8 @@ struct stp_windows {
     size_t first;
     size_t n;
     uint64_t last_call; /* the latest whose time arrived */
-    /* over pairs of windows with the same arm: by how many one has more odd
-     * calls, times what these take, and squared */
+    /* Least squares over pairs of windows with the same arm, of which one has
+     * more odd calls than the other: the sums of more * time and more squared */
     double odd_us;
     double odd_squares;
     struct pending trials[STP_WINDOWS_TRIALS];
