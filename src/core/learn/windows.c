@@ -44,7 +44,8 @@ struct stp_windows {
     size_t n;
     uint64_t last_call; /* the latest whose time arrived */
     /* Least squares over pairs of windows with the same arm, of which one has
-     * more odd calls than the other: the sums of more * time and more squared */
+     * more odd calls than the other: sums of more * time, and of more squared.
+     */
     double odd_us;
     double odd_squares;
     struct pending trials[STP_WINDOWS_TRIALS];
