@@ -48,16 +48,15 @@ void stp_memory_drops_write(const struct stp_memory_table *table,
 
         fprintf(fp,
                 "%sDropped: %s for %s of %" PRIu64
-                " bytes on %u ranks%s, gain %.3f at first, when it was "
-                "measured again ",
+                " bytes on %u ranks%s, gain %.3f at first; measured again ",
                 begin,
                 stp_memory_text(d->setup.memory, d->setup.min_ctas, text),
                 stp_coll_name(d->coll), d->n_bytes, d->n_ranks,
                 d->overlaps ? " overlapped with compute" : "", d->gain);
         if (isnan(d->again))
-            fputs("slower than plain buffers in some workload\n", fp);
+            fputs("it was slower than plain buffers in some workload\n", fp);
         else
-            fprintf(fp, "%.3f, where the policy had %.3f\n", d->again,
+            fprintf(fp, "it was %.3f, and the policy's %.3f\n", d->again,
                     d->policy);
     }
 }

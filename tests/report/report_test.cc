@@ -159,7 +159,7 @@ TEST_F(File, CanBeReadByThoseWhomTheUmaskLets)
 
 // Gains beyond doubt that are no rule, as LL is slower back to back than
 // between other kernels, and one whose interval says nothing.
-TEST_F(Report, OfTuneNamesGainsOverLlAndWhatWouldSettleThem)
+TEST_F(Report, OfTuneNamesGainsOverLlAndThoseThatDidNotHold)
 {
     const stp_device_info info{};
     const stp_comparisons none{};
@@ -180,7 +180,6 @@ TEST_F(Report, OfTuneNamesGainsOverLlAndWhatWouldSettleThem)
     report.min_gain = 0.02;
     report.sweep = report.verdicts = report.steps = &none;
     report.derived = &derived;
-    report.unsure = unsure;
 
     for (size_t n : {3, 1}) { // the last has no doubt of this kind
         report.unsure = unsure + 3 - n;
@@ -200,6 +199,23 @@ TEST_F(Report, OfTuneNamesGainsOverLlAndWhatWouldSettleThem)
               "--mode sequential --cudagraph 1` on the GPUs would settle it."})
             EXPECT_EQ(n == 3, text.find(said) != std::string::npos) << text;
     }
+
+    // A line for each gain that did not hold is the report's alone.
+    const stp_memory_drop drops[2]{};
+    const stp_memory_table memory{STP_POLICY_OF_MEMORY, nullptr, 0, drops, 2};
+    stp_file f;
+
+    report.memory = &memory;
+    ASSERT_EQ(STP_OK,
+              stp_tune_report_save(&report, Path("r").c_str(), nullptr));
+    ASSERT_EQ(STP_OK, stp_file_begin(Path("s").c_str(), &f, nullptr));
+    ASSERT_EQ(STP_OK, stp_print_tuning(&report, true, f.fp, nullptr));
+    ASSERT_EQ(STP_OK, stp_file_commit(&f, nullptr));
+    EXPECT_THAT(Read("r"), HasSubstr("\nDropped: "));
+    EXPECT_THAT(Read("s"),
+                AllOf(Not(HasSubstr("Dropped")),
+                      HasSubstr("\nGains that a second measurement did not "
+                                "confirm, and that the report names: 2.\n")));
 }
 
 class MemoryFileTest : public Report
@@ -260,11 +276,11 @@ TEST_F(MemoryFileTest, SaysWhatWasDroppedAndWhy)
         text,
         HasSubstr(
             "# Dropped: sym, minCTAs 32 for allreduce of 4194304 bytes on 2 "
-            "ranks overlapped with compute, gain 1.250 at first, when it was "
-            "measured again 0.970, where the policy had 1.020\n"
+            "ranks overlapped with compute, gain 1.250 at first; measured "
+            "again it was 0.970, and the policy's 1.020\n"
             "# Dropped: ce for allgather of 8388608 bytes on 4 ranks, gain "
-            "1.100 at first, when it was measured again slower than plain "
-            "buffers in some workload\n"));
+            "1.100 at first; measured again it was slower than plain buffers "
+            "in some workload\n"));
 }
 TEST_F(MemoryFileTest, HasTheColumnsThatRulesNeed)
 {

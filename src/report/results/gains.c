@@ -193,6 +193,7 @@ void stp_print_choices(const char *tuner,
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     size_t n = gain_list_choices(&stages->all[0], choices, 0);
     struct stp_paragraph paragraph;
+    bool has_captured = false;
 
     n = gain_list_choices(&stages->all[1], choices, n);
     if (n == 0) {
@@ -216,6 +217,7 @@ void stp_print_choices(const char *tuner,
                 choices[k].by_kind[choices[k].kind]->gain.gain > win->gain.gain;
         if (n_better >= most)
             continue;
+        has_captured |= c->graph;
         stp_table_row(&t);
         stp_put_subject(c->best, &t);
         stp_table_word(&t, NULL, "?<when", c->graph ? "captured" : "launched");
@@ -231,4 +233,7 @@ void stp_print_choices(const char *tuner,
                              3);
     }
     stp_table_end(&t, fp);
+    if (has_captured)
+        fputs("Captured iterations were timed without registered memory.\n",
+              fp);
 }

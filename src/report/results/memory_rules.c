@@ -448,7 +448,5 @@ void stp_print_memory_rules(const struct stp_memory_table *table, bool is_json,
               fp);
     stp_table_rows(&t, "rules");
     stp_put_memory_rules(table, &t);
-    if (!is_json)
-        stp_memory_drops_write(table, "", fp);
     stp_table_end(&t, fp);
 }

@@ -135,12 +135,17 @@ static void tune_report_write_setups(const struct stp_tune_report *r,
         fputc('\n', fp);
         stp_print_paragraph(parts[i].heading, fp);
         fputc('\n', fp);
-        if (has_sizes && table->n_rules > 0) {
+        if (has_sizes)
             stp_memory_drops_write(table, "", fp);
+        if (has_sizes && table->n_rules > 0)
             stp_print_memory_sizes(table, fp);
-        } else {
+        else
             stp_print_memory_rules(table, false, fp);
-        }
+        if (!has_sizes && table->n_drops > 0)
+            fprintf(fp,
+                    "Gains that a second measurement did not confirm, and that "
+                    "the report names: %zu.\n",
+                    table->n_drops);
     }
     if (r->choices == NULL)
         return;
