@@ -342,6 +342,10 @@ static ncclResult_t own_ncclGroupEnd(void)
 
     for (size_t i = 0; is_outermost && i < group->n_calls; i++)
         is_begun &= around_copy(&group->calls[i], false);
+    if (!is_begun) /* a call that NCCL refuses: nothing of the group runs, so
+                      that no other rank gets what was not copied in */
+        CALL(ncclAllReduce, NULL, NULL, 0, STP_TYPE_F32, NCCL_OP_SUM, NULL,
+             NULL);
     result = CALL(ncclGroupEnd);
     return group_leave(is_begun ? result : ncclUnhandledCudaError, true);
 }

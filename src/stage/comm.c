@@ -61,13 +61,14 @@ void stp_comm_retain(struct stp_comm *c)
  * twin that it ends. */
 static bool comm_is_done(const struct stp_stage *p, const struct stp_comm *c)
 {
-    CUcontext popped;
+    const bool is_pushed = p->cuda.ctx_push(c->context) == 0;
     bool is_done = true;
+    CUcontext popped;
 
-    p->cuda.ctx_push(c->context);
     for (const struct stp_twin *t = c->twins; t < c->twins + c->n_twins; t++)
         is_done &= t->comm == NULL || p->cuda.event_query(t->order.event) == 0;
-    p->cuda.ctx_pop(&popped);
+    if (is_pushed)
+        p->cuda.ctx_pop(&popped);
     return is_done;
 }
 
@@ -93,10 +94,11 @@ static void comm_free_memory(struct stp_stage *p, struct stp_comm *c)
 {
     CUcontext popped;
     size_t n_bytes = 0;
+    bool is_pushed;
 
     if (c->n_twins == 0)
         return;
-    p->cuda.ctx_push(c->context);
+    is_pushed = p->cuda.ctx_push(c->context) == 0;
     for (struct stp_twin *t = c->twins; t < c->twins + c->n_twins; t++) {
         if (t->comm != NULL)
             p->nccl.ncclCommAbort(t->comm);
@@ -104,7 +106,8 @@ static void comm_free_memory(struct stp_stage *p, struct stp_comm *c)
             p->nccl.ncclMemFree(t->at);
         n_bytes += t->n_bytes;
     }
-    p->cuda.ctx_pop(&popped);
+    if (is_pushed)
+        p->cuda.ctx_pop(&popped);
     c->n_twins = 0;
     pthread_mutex_lock(&p->lock);
     p->n_bytes -= n_bytes;
@@ -369,25 +372,27 @@ static void openings_vote(struct stp_stage *p, struct opening *all, size_t n,
 static void openings_step(struct stp_stage *p, struct opening *all, size_t n,
                           int twin, enum step step)
 {
-    CUcontext popped;
     bool is_done = p->nccl.ncclGroupStart() == ncclSuccess;
+    CUcontext popped;
 
-    for (struct opening *o = all; o < all + n; o++) {
-        if (!opening_takes(o, twin))
-            continue;
-        o->is_yes = p->cuda.ctx_push(o->c->context) == 0;
-        if (o->is_yes) {
-            o->is_yes = step_begin(p, o, &o->c->twins[twin], step);
-            p->cuda.ctx_pop(&popped);
+    for (struct opening *o = all; o < all + n; o++)
+        if (opening_takes(o, twin)) {
+            const bool is_pushed = p->cuda.ctx_push(o->c->context) == 0;
+
+            /* The other ranks are in the call, whatever fails here. */
+            o->is_yes = step_begin(p, o, &o->c->twins[twin], step) && is_pushed;
+            if (is_pushed)
+                p->cuda.ctx_pop(&popped);
         }
-    }
     is_done = p->nccl.ncclGroupEnd() == ncclSuccess && is_done;
     for (struct opening *o = all; o < all + n; o++)
         if (opening_takes(o, twin)) {
-            p->cuda.ctx_push(o->c->context);
+            const bool is_pushed = p->cuda.ctx_push(o->c->context) == 0;
+
             o->is_yes = step_end(p, o, &o->c->twins[twin], step) && is_done &&
-                        o->is_yes;
-            p->cuda.ctx_pop(&popped);
+                        o->is_yes && is_pushed;
+            if (is_pushed)
+                p->cuda.ctx_pop(&popped);
         }
     openings_vote(p, all, n, twin, p->patience_ms * STEP_FACTOR);
 }

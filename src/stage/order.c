@@ -184,11 +184,14 @@ bool stp_order_end(struct stp_order *order, const struct stp_real_cuda *cuda,
                    unsigned long long id, cudaStream_t stream,
                    const struct stp_copy *copy, CUgraphNode in, bool between)
 {
+    bool is_done;
+
     if (id != 0)
         return order_end_in_capture(order, cuda, id, stream, copy, in, between);
-    return (!between ||
-            cuda->stream_wait_event(stream, order->event, 0) == 0) &&
-           (copy->to == NULL ||
-            cuda->copy(copy->to, copy->from, copy->n_bytes, stream) == 0) &&
-           cuda->event_record(order->event, stream) == 0;
+    is_done =
+        (!between || cuda->stream_wait_event(stream, order->event, 0) == 0) &&
+        (copy->to == NULL ||
+         cuda->copy(copy->to, copy->from, copy->n_bytes, stream) == 0);
+    /* Whatever failed, memory that is copied into is in use until here. */
+    return cuda->event_record(order->event, stream) == 0 && is_done;
 }
