@@ -208,7 +208,26 @@ enum {
     X(ncclResult_t, ncclRedOpCreatePreMulSum,                                  \
       (int *op, void *scalar, int type, int residence, ncclComm_t comm),       \
       (op, scalar, type, residence, comm))                                     \
-    X(ncclResult_t, ncclRedOpDestroy, (int op, ncclComm_t comm), (op, comm))
+    X(ncclResult_t, ncclRedOpDestroy, (int op, ncclComm_t comm), (op, comm))   \
+    X(ncclResult_t, ncclDevCommCreate,                                         \
+      (ncclComm_t comm, const void *wanted, void *made),                       \
+      (comm, wanted, made)) /* 2.28 */                                         \
+    X(ncclResult_t, ncclDevCommDestroy, (ncclComm_t comm, const void *made),   \
+      (comm, made)) /* 2.28 */                                                 \
+    X(ncclResult_t, ncclCommGetUniqueId, (ncclComm_t comm, ncclUniqueId * id), \
+      (comm, id)) /* 2.29 */                                                   \
+    X(ncclResult_t, ncclCommGrow,                                              \
+      (ncclComm_t comm, int n_ranks, const ncclUniqueId *id, int rank,         \
+       ncclComm_t *grown, ncclConfig_t *config),                               \
+      (comm, n_ranks, id, rank, grown, config)) /* 2.29 */                     \
+    X(ncclResult_t, ncclWinGetUserPtr,                                         \
+      (ncclComm_t comm, ncclWindow_t window, void **memory),                   \
+      (comm, window, memory)) /* 2.29 */                                       \
+    X(ncclResult_t, ncclCommQueryProperties, (ncclComm_t comm, void *made),    \
+      (comm, made)) /* 2.29 */                                                 \
+    X(ncclResult_t, ncclCommMemStats,                                          \
+      (ncclComm_t comm, int kind, uint64_t *value), (comm, kind, value))       \
+    X(ncclResult_t, ncclCommResume, (ncclComm_t comm), (comm)) /* 2.30 */
 
 #define NCCL_ALL_CALLS(X)                                                      \
     NCCL_MANAGING_CALLS(X)                                                     \

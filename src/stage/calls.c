@@ -17,6 +17,7 @@
 #include "core/rng.h"
 #include "core/room.h"
 #include "plugin/old_glibc.h"
+#include "plugin/settings.h"
 #include "stage/comm.h"
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -171,7 +172,7 @@ static enum stp_plain collective_decide(const struct collective *k,
 
     if (c->why != STP_STAGED)
         return c->why;
-    if (part == 0 || part % STP_STAGE_UNIT != 0 ||
+    if (part == 0 || part % STP_STAGE_UNIT != 0 || k->count > STP_MAX_MESSAGE ||
         query.n_bytes > STP_MAX_MESSAGE)
         return STP_PLAIN_RULE;
     rule = collective_find_rule(c, &query);
@@ -191,8 +192,10 @@ static enum stp_plain collective_decide(const struct collective *k,
     if (is_for_others)
         return STP_PLAIN_OVERLAP;
     *twin = c->twins;
-    while ((*twin)->min_ctas != rule->min_ctas)
+    while (*twin < c->twins + c->n_twins && (*twin)->min_ctas != rule->min_ctas)
         ++*twin;
+    if (*twin == c->twins + c->n_twins)
+        return STP_PLAIN_RULE; /* of one CTA count too many */
     return query.n_bytes + (group != NULL ? c->n_used : 0) > (*twin)->n_bytes
                ? STP_PLAIN_PLACES
                : STP_STAGED;
@@ -286,11 +289,18 @@ static ncclResult_t own_ncclReduceScatter(const void *send, void *recv,
 
 /* ---- groups ---- */
 
-static void births_open(const struct stp_birth *births, size_t n)
+/* Opens what a call of NCCL has made that returned 'result', or its group. */
+static void births_open(const struct stp_birth *births, size_t n,
+                        ncclResult_t result)
 {
+    if (n == 0 || (result != ncclSuccess && result != ncclInProgress))
+        return;
+    stp_stage()->pid = (int)getpid();
     n_inside++;
-    if (n > 0)
+    if (result == ncclSuccess)
         stp_comm_open(births, n);
+    else /* nothing of it can be asked yet */
+        stp_step_aside(false, "the communicator is non-blocking");
     n_inside--;
 }
 
@@ -311,8 +321,7 @@ static ncclResult_t group_leave(ncclResult_t result, bool is_run)
     }
     for (size_t i = 0; i < g->n_ended; i++)
         stp_comm_release(g->ended[i]);
-    if (result == ncclSuccess)
-        births_open(g->births, g->n_births);
+    births_open(g->births, g->n_births, result);
     free(g->calls);
     free(g->ended);
     free(g->births);
@@ -357,14 +366,32 @@ static ncclResult_t own_ncclGroupSimulateEnd(void *info)
 
 /* ---- communicators ---- */
 
-/* Whether the application wants few CTAs of its communicator, or none. */
-static bool birth_is_limited(const ncclConfig_t *config)
+/* A member of a configuration, which may be that of an older NCCL's. */
+#define BIRTH_GET(config, member)                                              \
+    ((config)->size > offsetof(ncclConfig_t, member) ? (config)->member        \
+                                                     : NCCL_CONFIG_UNDEF)
+
+/* Why the application's settings of a communicator, or of its parent, allow no
+ * twin; NULL: they do. */
+static const char *birth_find_limit(const ncclConfig_t *config,
+                                    const struct stp_comm *parent)
 {
-    return (config->maxCTAs != NCCL_CONFIG_UNDEF &&
-            config->maxCTAs < STP_MAX_CHANNELS) ||
-           (config->size > offsetof(ncclConfig_t, CTAPolicy) &&
-            config->CTAPolicy != NCCL_CONFIG_UNDEF &&
-            (config->CTAPolicy & NCCL_CTA_POLICY_ZERO_BIT) != 0);
+    const char *shares = stp_setting("NCCL_COMM_SPLIT_SHARE_RESOURCES");
+    int max_ctas, policy;
+
+    if (shares != NULL ? strcmp(shares, "1") == 0
+                       : config != NULL && BIRTH_GET(config, splitShare) == 1)
+        return "it shares its resources with its children (splitShare), so "
+               "that an abort of a twin would be its own";
+    if (config == NULL)
+        return parent != NULL ? parent->limit : NULL;
+    max_ctas = BIRTH_GET(config, maxCTAs);
+    policy = BIRTH_GET(config, CTAPolicy);
+    return (max_ctas != NCCL_CONFIG_UNDEF && max_ctas < STP_MAX_CHANNELS) ||
+                   (policy != NCCL_CONFIG_UNDEF &&
+                    (policy & NCCL_CTA_POLICY_ZERO_BIT) != 0)
+               ? "the application limits the CTAs"
+               : NULL;
 }
 
 /* Takes note of the communicator that NCCL has put into *slot, or will at the
@@ -377,16 +404,13 @@ static void birth_note(ncclComm_t *slot, uint64_t key,
     struct stp_stage *p = stp_stage();
     struct stp_birth birth = {.slot = slot, .key = key | 1, .aside = p->aside};
 
-    if (!p->is_on || n_inside > 0 || result != ncclSuccess)
+    if (!p->is_on || n_inside > 0)
         return;
-    birth.is_limited = config != NULL ? birth_is_limited(config)
-                                      : parent != NULL && parent->is_limited;
-    if (config != NULL && config->blocking == 0) {
-        stp_step_aside(false, "the communicator is non-blocking");
-        return; /* nothing of it can be asked yet */
-    }
-    if (group == NULL)
-        births_open(&birth, 1);
+    birth.limit = birth_find_limit(config, parent);
+    if (config != NULL && config->blocking == 0 && result == ncclSuccess)
+        result = ncclInProgress;
+    if (group == NULL || result != ncclSuccess)
+        births_open(&birth, 1, result);
     else if (STP_ROOM(group->births, group->n_births, group->births_size))
         group->births[group->n_births++] = birth;
 }
@@ -420,7 +444,7 @@ static ncclResult_t own_ncclCommInitAll(ncclComm_t *comms, int n_gpus,
     for (int i = 0; i < n_gpus; i++)
         birth_note(&comms[i], key, NULL, NULL, result);
     group = NULL;
-    births_open(all.births, all.n_births);
+    births_open(all.births, all.n_births, result);
     free(all.births);
     return result;
 }

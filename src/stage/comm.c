@@ -215,14 +215,14 @@ static void comm_take_rules(struct stp_stage *p, struct stp_comm *c)
             (rule->overlap == -1 || rule->overlap == (int)p->overlaps)) {
             while (t < c->n_twins && c->twins[t].min_ctas != rule->min_ctas)
                 t++;
-            if (t == STP_N_TWINS)
-                continue;
-            c->twins[t].min_ctas = rule->min_ctas;
-            c->n_twins += t == c->n_twins;
             most = rule->bytes.max < STP_MAX_MESSAGE ? rule->bytes.max
                                                      : STP_MAX_MESSAGE;
             most = (most + STP_PLACE - 1) / STP_PLACE * STP_PLACE;
-            if (c->twins[t].n_bytes < most)
+            if (t == STP_N_TWINS)
+                most = 0; /* its messages stay plain */
+            else if (t == c->n_twins)
+                c->twins[c->n_twins++].min_ctas = rule->min_ctas;
+            if (most > 0 && c->twins[t].n_bytes < most)
                 c->twins[t].n_bytes = most;
         }
         c->rules[c->n_rules++] = rule;
@@ -412,7 +412,7 @@ static void opening_begin(struct stp_stage *p, struct opening *o,
     *c = (struct stp_comm){.comm = *birth->slot,
                            .n_users = 1,
                            .key = birth->key,
-                           .is_limited = birth->is_limited,
+                           .limit = birth->limit,
                            .why = STP_PLAIN_ASIDE};
     if (p->nccl.ncclCommCount(c->comm, &c->n_ranks) != ncclSuccess ||
         p->nccl.ncclCommUserRank(c->comm, &c->rank) != ncclSuccess ||
@@ -431,7 +431,7 @@ static void opening_begin(struct stp_stage *p, struct opening *o,
                              : "no rule is for so many ranks on one host, this "
                                "GPU and jobs in which nothing runs beside "
                                "collectives (NCCL_WORKLOAD_OVERLAP is 0)"
-                   : c->is_limited ? "the application limits the CTAs"
+                   : c->limit != NULL ? c->limit
                    : p->nccl.ncclCommCuDevice(c->comm, &gpu) != ncclSuccess ||
                            p->cuda.ctx_retain(&c->context, gpu) != 0
                        ? "its GPU has no context"
@@ -488,7 +488,6 @@ void stp_comm_open(const struct stp_birth *births, size_t n)
         o->c->next = *comm_bucket(p, o->c->comm);
         *comm_bucket(p, o->c->comm) = o->c;
         p->n_comms++;
-        p->pid = (int)getpid();
         pthread_mutex_unlock(&p->lock);
     }
     free(all);

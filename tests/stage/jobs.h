@@ -25,7 +25,6 @@
 #include <vector>
 
 #include "fake_gpu.h"
-#include "fake_nccl.h"
 #include "support/storm.h"
 #include "support/temporary_folder.h"
 
@@ -43,9 +42,7 @@ inline const char *const kVersion = kVersions[0];
 struct Api {
 #define STAGE_JOBS_MEMBER(result, name, parameters, arguments)                 \
     result(*name) parameters = nullptr;
-    NCCL_MANAGING_CALLS(STAGE_JOBS_MEMBER)
-    NCCL_STAGED_CALLS(STAGE_JOBS_MEMBER)
-    NCCL_OTHER_CALLS(STAGE_JOBS_MEMBER)
+    NCCL_ALL_CALLS(STAGE_JOBS_MEMBER)
 #undef STAGE_JOBS_MEMBER
     explicit Api(const std::string &path)
     {
@@ -55,9 +52,7 @@ struct Api {
             throw std::runtime_error(dlerror());
 #define STAGE_JOBS_FIND(result, name, parameters, arguments)                   \
     name = reinterpret_cast<decltype(name)>(dlsym(library, #name));
-        NCCL_MANAGING_CALLS(STAGE_JOBS_FIND)
-        NCCL_STAGED_CALLS(STAGE_JOBS_FIND)
-        NCCL_OTHER_CALLS(STAGE_JOBS_FIND)
+        NCCL_ALL_CALLS(STAGE_JOBS_FIND)
 #undef STAGE_JOBS_FIND
     }
 };
@@ -66,61 +61,46 @@ struct Api {
 // would be.
 class Libraries
 {
-  public:
-    Libraries()
-    {
-        const std::string rules = Write("rules", 32768, "1-inf"),
-                          of_three = Write("of_three", 32768, "3-inf"),
-                          others = Write("others", 16384, "2-inf");
+    const TemporaryFolder folder_;
 
-        plain_ = std::make_unique<Api>(STP_FAKE_NCCL);
+  public:
+    // NCCL's own; with little patience; of other rules; for which nothing runs
+    // beside collectives; and of two ranks that write into folders.
+    std::unique_ptr<Api> plain, hasty[kMaxRanks], other, waiting, told[2];
+    std::string rules, reports[2]; // a file, and the folders
+
+    Libraries() : rules(Write("rules", 32768, "1-inf"))
+    {
+        const std::string of_three = Write("of_three", 32768, "3-inf"),
+                          others = Write("others", 16384, "2-inf"),
+                          many = Write("many", 32768, "1-inf");
+
+        for (const char *ctas : {"2", "4", "16"}) // with 1 and 16 these are 4
+            std::ofstream(many, std::ios::app)
+                << "allreduce," << (*ctas == '2' ? "3584,3584" : "5120,5120")
+                << ",stage," << ctas << ",1,1-inf,-1,-1\n";
+
+        plain = std::make_unique<Api>(STP_FAKE_NCCL);
         for (int r = 0; r < kMaxRanks; r++) {
             for (const char *version : kVersions)
                 calm_[version][r] =
                     Load(version + std::to_string(r), rules, "20000", version,
                          version == kVersions[1] ? "0" : "");
-            hasty_[r] = Load("hasty" + std::to_string(r), of_three, "300");
+            hasty[r] = Load("hasty" + std::to_string(r), of_three, "300");
         }
-        other_ = Load("other", others, "300");
-        waiting_ = Load("waiting", of_three, "300", kVersion, "0");
+        other = Load("other", others, "300");
+        waiting = Load("waiting", of_three, "300", kVersion, "0");
         for (int r = 0; r < 2; r++) {
-            std::filesystem::create_directory(Report(r));
-            setenv("STEPTUNE_STAGE_REPORT", Report(r).c_str(), 1);
-            told_[r] = Load("told" + std::to_string(r), rules, "20000");
+            reports[r] = folder_.Path("report" + std::to_string(r));
+            std::filesystem::create_directory(reports[r]);
+            setenv("STEPTUNE_STAGE_REPORT", reports[r].c_str(), 1);
+            told[r] = Load("told" + std::to_string(r), many, "20000");
             unsetenv("STEPTUNE_STAGE_REPORT");
         }
-    }
-    const Api &Plain() const
-    {
-        return *plain_;
     }
     const Api &Calm(int rank, const char *version) const
     {
         return *calm_.at(version)[rank];
-    }
-    const Api &Hasty(int rank) const
-    {
-        return *hasty_[rank];
-    }
-    const Api &Other() const
-    {
-        return *other_;
-    }
-    const Api &Waiting() const // its compute, for collectives
-    {
-        return *waiting_;
-    }
-    const Api &Told(int rank) const // of two, which write into Report()
-    {
-        return *told_[rank];
-    }
-    std::string Report(int rank) const
-    {
-        return folder_.Path("report" + std::to_string(rank));
-    }
-    std::string Rules() const // the file
-    {
-        return folder_.Path("rules");
     }
 
   private:
@@ -143,7 +123,7 @@ class Libraries
         }
         return path;
     }
-    std::unique_ptr<Api> Load(const std::string &name, const std::string &rules,
+    std::unique_ptr<Api> Load(const std::string &name, const std::string &file,
                               const std::string &wait,
                               const char *version = kVersion,
                               const char *overlap = "")
@@ -153,7 +133,7 @@ class Libraries
 
         std::filesystem::copy_file(STP_STAGE, path);
         setenv("STEPTUNE_NCCL", STP_FAKE_NCCL, 1);
-        setenv("STEPTUNE_STAGE_FILE", rules.c_str(), 1);
+        setenv("STEPTUNE_STAGE_FILE", file.c_str(), 1);
         setenv("STEPTUNE_STAGE_WAIT", wait.c_str(), 1);
         setenv("FAKE_NCCL_VERSION", version, 1);
         setenv("NCCL_WORKLOAD_OVERLAP", overlap, 1);
@@ -163,8 +143,6 @@ class Libraries
         return api;
     }
 
-    TemporaryFolder folder_;
-    std::unique_ptr<Api> plain_, hasty_[kMaxRanks], other_, waiting_, told_[2];
     std::map<std::string, std::array<std::unique_ptr<Api>, kMaxRanks>> calm_;
 };
 
@@ -366,9 +344,13 @@ struct Oddity {
 class Rank
 {
   public:
+    const int number;
+    bool is_lost = false;
+    std::vector<ncclComm_t> comms;
+
     Rank(const Program &program, const Api &api, int rank, bool may_fail)
-        : program_(program), api_(api), rank_(rank), may_fail_(may_fail),
-          comms_(program.members.size())
+        : number(rank), comms(program.members.size()), program_(program),
+          api_(api), may_fail_(may_fail)
     {
     }
 
@@ -385,28 +367,24 @@ class Rank
     {
         if (result == ncclSuccess)
             return;
-        is_lost_ = true;
+        is_lost = true;
         if (!may_fail_)
             fake::Fault(std::string(what) + " of rank " +
-                        std::to_string(rank_) + " returned " +
+                        std::to_string(number) + " returned " +
                         std::to_string(result));
     }
 
     void Sync()
     {
-        for (int s = 0; s < kStreams && !is_lost_; s++)
-            if (!fake::Synchronize(streams_[s])) {
-                is_lost_ = true;
-                if (!may_fail_)
-                    fake::Fault("a stream of rank " + std::to_string(rank_) +
-                                " never ends");
-            }
+        for (int s = 0; s < kStreams && !is_lost; s++)
+            if (!fake::Synchronize(streams_[s]))
+                Check(ncclSystemError, "a stream that never ends,");
     }
 
     int RankIn(int comm) const // -1: it is no member
     {
         const auto &m = program_.members[comm];
-        const auto at = std::find(m.begin(), m.end(), rank_);
+        const auto at = std::find(m.begin(), m.end(), number);
 
         return at == m.end() ? -1 : static_cast<int>(at - m.begin());
     }
@@ -462,7 +440,7 @@ class Rank
         u.send.resize(whole + 8);
         u.recv.resize(whole + 64);
         // Bytes stand anywhere, and on each rank elsewhere.
-        char *send = u.send.data() + (call.type == 0 ? rank_ : 0);
+        char *send = u.send.data() + (call.type == 0 ? number : 0);
         u.in = send;
         u.out = u.recv.data();
         if (call.in_place) {
@@ -495,7 +473,7 @@ class Rank
                   n_ranks =
                       static_cast<int>(program_.members[u->call.comm].size());
         const size_t n = NumberOut(*u), n_in = NumberIn(*u);
-        const std::string name = "rank " + std::to_string(rank_) +
+        const std::string name = "rank " + std::to_string(number) +
                                  ", collective " + std::to_string(u->call.coll);
 
         fake::EnqueueAction(streams_[u->call.stream], [=] {
@@ -531,7 +509,7 @@ class Rank
     void Call_(const Use &u)
     {
         const Call &c = u.call;
-        ncclComm_t comm = comms_[c.comm];
+        ncclComm_t comm = comms[c.comm];
         cudaStream_t stream = streams_[c.stream];
 
         Check(
@@ -545,22 +523,10 @@ class Rank
             "a collective");
     }
 
-    int Rank_() const
-    {
-        return rank_;
-    }
-    bool IsLost() const
-    {
-        return is_lost_;
-    }
     void MakeStreams()
     {
         for (int s = 0; s < kStreams; s++)
             streams_[s] = s == 0 ? nullptr : fake::NewStream();
-    }
-    ncclComm_t *Comm(int number)
-    {
-        return &comms_[number];
     }
 
     void BeginCapture(bool forks)
@@ -584,30 +550,30 @@ class Rank
     void Split(const Action &a)
     {
         child_ = nullptr;
-        if (comms_[a.number] != nullptr)
-            Check(api_.ncclCommSplit(comms_[a.number], a.colors[rank_], rank_,
+        if (comms[a.number] != nullptr)
+            Check(api_.ncclCommSplit(comms[a.number], a.colors[number], number,
                                      &child_, nullptr),
                   "ncclCommSplit");
     }
     void TakeChild(const Action &a)
     {
-        if (comms_[a.number] != nullptr && a.colors[rank_] >= 0)
-            comms_[n_comms_ + a.colors[rank_]] = child_;
-        n_comms_ += 3;
+        if (comms[a.number] != nullptr && a.colors[number] >= 0)
+            comms[n_comms + a.colors[number]] = child_;
+        n_comms += 3;
     }
     void Destroy(const Action &a)
     {
-        if (comms_[a.number] != nullptr)
-            Check(api_.ncclCommDestroy(comms_[a.number]), "ncclCommDestroy");
-        comms_[a.number] = nullptr;
+        if (comms[a.number] != nullptr)
+            Check(api_.ncclCommDestroy(comms[a.number]), "ncclCommDestroy");
+        comms[a.number] = nullptr;
     }
     void RegisterWindow(const Action &a)
     {
-        if (comms_[a.number] == nullptr)
+        if (comms[a.number] == nullptr)
             return;
         windows_.emplace_back(64);
         Check(api_.ncclCommWindowRegister(
-                  comms_[a.number], windows_.back().data(), 64, &window_, 1),
+                  comms[a.number], windows_.back().data(), 64, &window_, 1),
               "ncclCommWindowRegister");
     }
     // Ends or aborts all communicators, within a group.
@@ -616,7 +582,7 @@ class Rank
         ncclResult_t result = ncclSuccess, error;
 
         fake::Lock([&] { ends_ = aborts; });
-        for (ncclComm_t comm : comms_) {
+        for (ncclComm_t comm : comms) {
             if (comm == nullptr)
                 continue;
             api_.ncclCommGetAsyncError(comm, &error);
@@ -629,18 +595,15 @@ class Rank
   private:
     const Program &program_;
     const Api &api_;
-    const int rank_;
     const bool may_fail_;
-    std::vector<ncclComm_t> comms_;
     ncclComm_t child_ = nullptr;
-    size_t n_comms_ = 1;
+    size_t n_comms = 1;
     cudaStream_t streams_[kStreams];
     std::vector<std::unique_ptr<Use>> uses_;
     std::vector<fake::Graph *> graphs_;
     std::list<std::vector<char>> windows_;
     ncclWindow_t window_; // the last one
-    bool is_lost_ = false;
-    bool ends_ = false; // without what is on its way
+    bool ends_ = false;   // without what is on its way
 };
 
 // A thread, and its ranks.
@@ -660,13 +623,13 @@ class Process
     {
         std::vector<int> dead;
 
-        fake::EnterThread(ranks_.front().Rank_());
+        fake::EnterThread(ranks_.front().number);
         is_dead_ = oddity_.dies_at == 0;
         if (!is_dead_)
             Work();
         for (const Rank &r : ranks_)
             if (is_dead_)
-                dead.push_back(r.Rank_());
+                dead.push_back(r.number);
         fake::LeaveThread(dead);
     }
 
@@ -674,7 +637,7 @@ class Process
     template <typename Do> void Each(Do action)
     {
         for (Rank &r : ranks_) {
-            fake::EnterThread(r.Rank_());
+            fake::EnterThread(r.number);
             action(r);
         }
     }
@@ -691,7 +654,7 @@ class Process
     bool IsLost() const
     {
         return std::any_of(ranks_.begin(), ranks_.end(),
-                           [](const Rank &r) { return r.IsLost(); });
+                           [](const Rank &r) { return r.is_lost; });
     }
 
     void Work()
@@ -713,7 +676,7 @@ class Process
         ncclResult_t result = api_.ncclGroupStart();
         Each([&](Rank &r) { result = std::max(result, r.EndComms(aborts)); });
         if (std::max(result, api_.ncclGroupEnd()) != ncclSuccess)
-            fake::Fault("rank " + std::to_string(ranks_.front().Rank_()) +
+            fake::Fault("rank " + std::to_string(ranks_.front().number) +
                         " cannot end its communicators");
     }
 
@@ -726,12 +689,12 @@ class Process
 
             ranks_.front().Check(api_.ncclCommInitAll(comms.data(), n, nullptr),
                                  "ncclCommInitAll");
-            Each([&](Rank &r) { *r.Comm(0) = comms[r.Rank_()]; });
+            Each([&](Rank &r) { r.comms[0] = comms[r.number]; });
             return;
         }
         EachAtOnce(
             [&](Rank &r) {
-                r.Check(api_.ncclCommInitRank(r.Comm(0), n, id_, r.Rank_()),
+                r.Check(api_.ncclCommInitRank(&r.comms[0], n, id_, r.number),
                         "ncclCommInitRank");
             },
             seed_ % 2 == 0);
@@ -828,31 +791,23 @@ inline storms::Outcome Run(const Libraries &libraries, uint64_t seed, Kind kind)
                      : generator.Below(2) > 0 ? 2
                                               : n;
     fake::BeginJob(seed, (n + most - 1) / most);
-    libraries.Plain().ncclGetUniqueId(&id);
+    libraries.plain->ncclGetUniqueId(&id);
     for (int r = 0; r < n; r += most) {
         const bool is_odd = r <= odd && odd < r + most;
-        Oddity oddity{kind == Kind::kPlain  ? &libraries.Plain()
+        Oddity oddity{kind == Kind::kPlain  ? libraries.plain.get()
                       : kind == Kind::kCalm ? &libraries.Calm(r, version)
-                                            : &libraries.Hasty(r)};
+                                            : libraries.hasty[r].get()};
 
-        if (kind == Kind::kOdd && is_odd)
-            switch (generator.Below(5)) {
-            case 0:
-                oddity.api = &libraries.Plain();
-                break;
-            case 1:
-                oddity.api = &libraries.Other();
-                break;
-            case 2:
-                oddity.failed_allocations = 1;
-                break;
-            case 3:
-                oddity.api = &libraries.Waiting();
-                break;
-            default:
-                oddity.failed_splits = 1; // of a twin
-                break;
-            }
+        if (kind == Kind::kOdd && is_odd) {
+            const std::unique_ptr<Api> *apis[] = {
+                &libraries.plain, &libraries.other, &libraries.waiting};
+            const uint64_t what = generator.Below(5);
+
+            if (what < 3)
+                oddity.api = apis[what]->get();
+            oddity.failed_allocations = what == 3;
+            oddity.failed_splits = what == 4; // of a twin
+        }
         if (kind == Kind::kDeadly && is_odd)
             oddity.dies_at =
                 static_cast<int>(generator.Below(program.actions.size() + 1));

@@ -80,7 +80,7 @@ Gpu &gpu = *new Gpu;
 thread_local int context = 0; // of a rank: its number and 1
 thread_local bool is_locked = false;
 thread_local std::vector<int> pushed; // contexts
-thread_local uint64_t n_driver_calls = 0;
+thread_local uint64_t n_driver_calls = 0, fails_from = 0, fails_to = 0;
 
 struct Locked {
     bool was = is_locked;
@@ -611,6 +611,12 @@ int WaitOn(cudaStream_t stream, Event *e)
     return kOk;
 }
 
+void FailDriverCalls(uint64_t from, uint64_t n)
+{
+    fails_from = n_driver_calls + from;
+    fails_to = fails_from + n;
+}
+
 uint64_t CountDriverCalls()
 {
     return n_driver_calls;
@@ -649,22 +655,24 @@ void Fork(cudaStream_t from, cudaStream_t to)
 
 using namespace fake;
 
-EXPORTED int cuDevicePrimaryCtxRetain(void **primary, int device)
+static bool Refuses()
 {
-    *primary = reinterpret_cast<void *>(static_cast<intptr_t>(device) + 1);
-    return fake::kOk;
+    n_driver_calls++;
+    return fails_from <= n_driver_calls && n_driver_calls < fails_to;
 }
 
 EXPORTED int cuCtxGetCurrent(void **current)
 {
-    n_driver_calls++;
+    if (Refuses())
+        return kInvalid;
     *current = reinterpret_cast<void *>(static_cast<intptr_t>(context));
     return kOk;
 }
 
 EXPORTED int cuCtxPushCurrent_v2(void *current)
 {
-    n_driver_calls++;
+    if (Refuses())
+        return kInvalid;
     pushed.push_back(context);
     context = static_cast<int>(reinterpret_cast<intptr_t>(current));
     return kOk;
@@ -674,6 +682,10 @@ EXPORTED int cuCtxPopCurrent_v2(void **current)
 {
     n_driver_calls++;
     *current = reinterpret_cast<void *>(static_cast<intptr_t>(context));
+    if (pushed.empty()) {
+        Fault("a context is popped that was not pushed");
+        return kInvalid;
+    }
     context = pushed.back();
     pushed.pop_back();
     return kOk;
@@ -701,7 +713,8 @@ EXPORTED int cuStreamDestroy_v2(cudaStream_t stream)
 
 EXPORTED int cuStreamWaitEvent(cudaStream_t stream, void *event, unsigned)
 {
-    n_driver_calls++;
+    if (Refuses())
+        return kInvalid;
     return WaitOn(stream, static_cast<Event *>(event));
 }
 
@@ -724,19 +737,22 @@ EXPORTED int cuStreamGetCaptureInfo_v2(cudaStream_t stream, int *status,
 
 EXPORTED int cuThreadExchangeStreamCaptureMode(int *)
 {
-    n_driver_calls++;
+    if (Refuses())
+        return kInvalid;
     return kOk;
 }
 
 EXPORTED int cuEventRecord(void *event, cudaStream_t stream)
 {
-    n_driver_calls++;
+    if (Refuses())
+        return kInvalid;
     return RecordOn(static_cast<Event *>(event), stream);
 }
 
 EXPORTED int cuEventQuery(void *event)
 {
-    n_driver_calls++;
+    if (Refuses())
+        return kInvalid;
     Locked lock;
     const Event *e = static_cast<Event *>(event);
 
@@ -752,7 +768,8 @@ EXPORTED int cuEventQuery(void *event)
 static int GiveNodes(const std::vector<Node *> &all, void **nodes,
                      const void *edges, size_t *n)
 {
-    n_driver_calls++;
+    if (Refuses())
+        return kInvalid;
     if (nodes != nullptr && edges == nullptr)
         return kLossy;
     for (size_t i = 0; nodes != nullptr && i < std::min(*n, all.size()); i++)
@@ -784,7 +801,8 @@ EXPORTED int cuGraphNodeGetDependentNodes_v2(void *node, void **behind,
 
 static int GiveEvent(void *node, int type, void **event)
 {
-    n_driver_calls++;
+    if (Refuses())
+        return kInvalid;
     *event = static_cast<Node *>(node)->event;
     return static_cast<Node *>(node)->type == type ? kOk : kInvalid;
 }
@@ -802,7 +820,8 @@ EXPORTED int cuGraphEventRecordNodeGetEvent(void *node, void **event)
 EXPORTED int cuGraphAddDependencies(void *, void *const *from, void *const *to,
                                     size_t n)
 {
-    n_driver_calls++;
+    if (Refuses())
+        return kInvalid;
     Locked lock;
 
     for (size_t i = 0; i < n; i++) {
@@ -818,7 +837,8 @@ EXPORTED int cuGraphAddDependencies(void *, void *const *from, void *const *to,
 EXPORTED int cuGraphRemoveDependencies(void *, void *const *from,
                                        void *const *to, size_t n)
 {
-    n_driver_calls++;
+    if (Refuses())
+        return kInvalid;
     Locked lock;
 
     for (size_t i = 0; i < n; i++) {
@@ -833,21 +853,10 @@ EXPORTED int cuGraphRemoveDependencies(void *, void *const *from,
     return kOk;
 }
 
-EXPORTED int cuStreamBeginCapture_v2(cudaStream_t stream, int)
-{
-    BeginCapture(stream);
-    return kOk;
-}
-
 EXPORTED int cuStreamEndCapture(cudaStream_t stream, void **graph)
 {
     *graph = EndCapture(stream);
     return *graph != nullptr ? kOk : kInvalid;
-}
-
-EXPORTED int cuGraphDestroy(void *)
-{
-    return kOk;
 }
 
 EXPORTED int cuGraphGetNodes(void *graph, void **nodes, size_t *n_nodes)
@@ -880,21 +889,11 @@ EXPORTED int cuFuncGetName(const char **name, void *function)
     return kOk;
 }
 
-EXPORTED int cuKernelGetName(const char **, void *)
-{
-    return kInvalid;
-}
-
-EXPORTED int cuMemGetInfo_v2(size_t *left, size_t *all)
-{
-    *left = *all = size_t{1} << 36;
-    return kOk;
-}
-
 EXPORTED int cuMemcpyAsync(void *to, const void *from, size_t n_bytes,
                            cudaStream_t stream)
 {
-    n_driver_calls++;
+    if (Refuses())
+        return kInvalid;
     EnqueueCopy(stream, to, from, n_bytes);
     return kOk;
 }

@@ -4,8 +4,8 @@
 //
 // The driver functions that the staging library looks up (cuMemcpyAsync() and
 // so on) are exported with CUDA's names and meaning; what tests do as an
-// application is declared here.  All ranks are threads of one process, each
-// with a context of its own; memory is the host's.
+// application, or make NCCL do, is declared here.  All ranks are threads of one
+// process, each with a context of its own; memory is the host's.
 #pragma once
 
 #include <cstdint>
@@ -94,6 +94,17 @@ void Fork(cudaStream_t from, cudaStream_t to); // 'to' waits for 'from'
 // cuStreamGetCaptureInfo_v2(), and the nodes and edges of a graph, by their
 // kind and number: "copy1", "copy1 > kernel1".
 uint64_t CountDriverCalls();
+void FailDriverCalls(uint64_t from, uint64_t n); // the next, and others later
 std::set<std::string> Describe(const Graph *graph);
+
+// ---- NCCL ----
+
+// The next calls of this thread fail; of splits those that have a
+// configuration.
+void FailNext(int n_allocations, int n_splits);
+
+// How often ncclCommFinalize(), Revoke, Suspend, Destroy or Abort was called,
+// by its name's end, "finalize", and "abort with windows" of those with any.
+uint64_t CountCalls(const std::string &call);
 
 } // namespace fake

@@ -16,7 +16,10 @@
 //   a communicator's first operation takes all ranks; an abort acts at once,
 //   but for symmetric kernels, and waits at the end of the group for the
 //   communicator's operations;
-// - what takes all ranks waits for them, and fails if one is dead.
+// - what takes all ranks waits for them, and fails if one is dead or aborts;
+//   a group fails with a call of it.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -25,7 +28,6 @@
 #include <set>
 
 #include "fake_gpu.h"
-#include "fake_nccl.h"
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
@@ -288,6 +290,7 @@ struct Job {
 
 thread_local struct {
     int depth = 0;
+    ncclResult_t failed = ncclSuccess; // a call of it
     std::vector<Job> jobs;
     std::vector<std::pair<int, std::vector<Call>>> launches; // by rank and
                                                              // communicator
@@ -368,6 +371,7 @@ ncclResult_t RunJobs()
         meetings[0].second();
     } else if (!meetings.empty())
         fake::RunAtOnce(meetings);
+    std::swap(results.back(), group.failed);
     if (*std::max_element(results.begin(), results.end()) == ncclSuccess)
         for (const auto &[of, calls] : launches) {
             fake::EnterThread(of);
@@ -395,8 +399,9 @@ ncclResult_t Launch(const Call &call)
 {
     ncclComm_t comm = call.comm;
 
-    if (call.type < 0 || call.type > 11)
-        return ncclInvalidArgument;
+    if (comm == nullptr || call.type < 0 || call.type > 11)
+        return group.depth > 0 ? group.failed = ncclInvalidArgument
+                               : ncclInvalidArgument;
     if (comm->is_aborted)
         return ncclInvalidUsage;
     if (!comm->is_connected) {
@@ -440,9 +445,9 @@ const std::map<int, std::pair<int, int>> *MeetAll(ncclComm_t comm, int first,
         bool is_lost = family->failed.count(number) > 0;
 
         is_whole = step->size() == static_cast<size_t>(family->n_ranks);
-        for (int r = 0; r < family->n_ranks && !is_whole; r++)
-            is_lost |= step->count(r) == 0 && family->ranks[r] != nullptr &&
-                       fake::IsDead(family->ranks[r]->thread);
+        for (ncclComm_t other : family->ranks)
+            is_lost |= other != nullptr && step->count(other->rank) == 0 &&
+                       (other->is_aborted || fake::IsDead(other->thread));
         return is_whole || is_lost;
     });
     // A rank that comes later writes to a step that is not whole.
@@ -581,12 +586,14 @@ EXPORTED ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks,
                                              ncclUniqueId id, int rank,
                                              ncclConfig_t *)
 {
-    return InGroup(Job::kMeets, [=]() -> ncclResult_t {
+    const char *blocking = getenv("NCCL_COMM_BLOCKING");
+    const ncclResult_t result = InGroup(Job::kMeets, [=]() -> ncclResult_t {
         std::shared_ptr<Family> family;
 
         fake::Lock([&] { family = families.at(id.internal); });
         return Join(comm, family, n_ranks, rank);
     });
+    return blocking != nullptr && atoi(blocking) == 0 ? ncclInProgress : result;
 }
 
 EXPORTED ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks,
@@ -796,5 +803,33 @@ EXPORTED int cuDeviceGetAttribute(int *value, int attribute, int)
     const char *text = getenv("FAKE_GPU_MULTIPROCESSORS");
 
     *value = attribute != 16 ? 0 : text != nullptr ? atoi(text) : 132;
+    return 0;
+}
+
+EXPORTED int cuDevicePrimaryCtxRetain(void **primary, int device)
+{
+    *primary = reinterpret_cast<void *>(static_cast<intptr_t>(device) + 1);
+    return 0;
+}
+
+EXPORTED int cuGraphDestroy(void *)
+{
+    return 0;
+}
+
+EXPORTED int cuKernelGetName(const char **, void *)
+{
+    return 1;
+}
+
+EXPORTED int cuMemGetInfo_v2(size_t *left, size_t *all)
+{
+    *left = *all = size_t{1} << 36;
+    return 0;
+}
+
+EXPORTED int cuStreamBeginCapture_v2(cudaStream_t stream, int)
+{
+    fake::BeginCapture(stream);
     return 0;
 }
