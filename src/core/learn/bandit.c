@@ -9,19 +9,15 @@
 #include "core/learn/proposal.h"
 #include "core/rng.h"
 #include "core/stats.h"
+#include "core/text.h"
 #include "nccl_tuner_abi.h"
 
 static const double z_bound = 2; /* 95 percent */
 
 /* ---- strategies ---- */
 
-static const struct {
-    const char *name;
-    unsigned octave_bits; /* of bands in a power of two */
-} strategies[STP_N_STRATEGIES] = {
-    [STP_STRATEGY_HALVING] = {"halving", 2},
-    [STP_STRATEGY_EPSILON] = {"epsilon", 0},
-};
+static const char *const strategies[STP_N_STRATEGIES] = {"halving", "epsilon"};
+static const unsigned octave_bits[] = {2, 0}; /* of bands in a power of two */
 
 static const struct stp_bandit_arm seeds_arms[] = {
     {.algo = NCCL_ALGO_TREE, .proto = NCCL_PROTO_SIMPLE},
@@ -31,17 +27,12 @@ static const struct stp_bandit_arm seeds_arms[] = {
 
 const char *stp_strategy_name(enum stp_strategy strategy)
 {
-    return strategies[strategy].name;
+    return strategies[strategy];
 }
 
 int stp_strategy_from_name(const char *word, size_t len)
 {
-    for (int i = 0; i < STP_N_STRATEGIES; i++) {
-        if (strlen(strategies[i].name) == len &&
-            memcmp(strategies[i].name, word, len) == 0)
-            return i;
-    }
-    return -1;
+    return stp_find_word(strategies, STP_N_STRATEGIES, word, len);
 }
 
 struct stp_bandit_rules stp_bandit_rules_default(enum stp_strategy strategy)
@@ -124,7 +115,7 @@ void stp_bandit_close(struct stp_bandit *bandit)
 
 unsigned stp_bandit_band(enum stp_strategy strategy, uint64_t n_bytes)
 {
-    unsigned bits = strategies[strategy].octave_bits;
+    unsigned bits = octave_bits[strategy];
     unsigned octave;
     uint64_t rest;
 
@@ -152,7 +143,7 @@ static uint64_t bandit_band_first(unsigned bits, unsigned band)
 struct stp_range stp_bandit_band_range(enum stp_strategy strategy,
                                        unsigned band)
 {
-    unsigned bits = strategies[strategy].octave_bits;
+    unsigned bits = octave_bits[strategy];
 
     return (struct stp_range){.min =
                                   band == 0 ? 0 : bandit_band_first(bits, band),

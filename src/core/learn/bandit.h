@@ -99,7 +99,6 @@ struct stp_bandit; /* opaque; made by stp_bandit_open() */
 /* Fills *bandit_ret, to be freed with stp_bandit_close(); or, with it
  * untouched, STP_ERR_RANGE for rules that are out of theirs, or STP_ERR_NOMEM.
  */
-
 enum stp_status stp_bandit_open(const struct stp_bandit_rules *rules,
                                 struct stp_bandit **bandit_ret,
                                 struct stp_error *err);

@@ -256,13 +256,10 @@ static enum stp_status learned_lock_folder(const struct job *job, int *fd_ret)
 {
     char folder[STP_PATH_SIZE];
     const char *slash = strrchr(job->path, '/');
+    const long n = slash != NULL ? slash + 1 - job->path : 0;
     int fd;
 
-    if (slash == NULL)
-        snprintf(folder, sizeof(folder), ".");
-    else
-        snprintf(folder, sizeof(folder), "%.*s/", (int)(slash - job->path),
-                 job->path);
+    snprintf(folder, sizeof(folder), "%.*s.", (int)n, job->path);
     fd = open(folder, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0 && !stp_file_lock(fd, &is_lock_kept)) {
         close(fd);

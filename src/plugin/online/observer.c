@@ -210,11 +210,6 @@ void stp_observer_stop(struct stp_observer *observer, const char *why)
     atomic_store(&observer->is_sampling, false);
 }
 
-static bool observer_is_stopped(const struct stp_observer *o)
-{
-    return atomic_load(&o->is_stopped);
-}
-
 const char *stp_observer_why_stopped(const struct stp_observer *observer)
 {
     return atomic_load(&observer->why);
@@ -351,12 +346,12 @@ void stp_observer_run_pass(struct stp_observer *observer)
     n_times = stp_ring_count(o->times);
     observer_drain(o, o->began, stp_ring_count(o->began));
     observer_drain(o, o->times, n_times);
-    if (!observer_is_stopped(o) &&
+    if (!atomic_load(&o->is_stopped) &&
         stp_learner_wants(o->learner, a != NULL && !a->ops->is_pending(a),
                           &proposal) &&
         !a->ops->propose(a, stp_proposal_pack(&proposal)))
         stp_learner_refuse(o->learner);
-    atomic_store(&o->is_sampling, !observer_is_stopped(o) &&
+    atomic_store(&o->is_sampling, !atomic_load(&o->is_stopped) &&
                                       stp_learner_is_sampling(o->learner));
 }
 

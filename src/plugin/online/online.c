@@ -31,7 +31,6 @@ enum {
     THOROUGH_PASSES = 2, /* of a schedule */
     SAVE_MINUTES = 5,    /* from one save to the next, at most */
     INLINE_CALLS = 8, /* without a thread: calls between two passes on files */
-    MAX_LEARNED = STP_BANDIT_KEYS,
 };
 
 static const uint64_t minute_ns = UINT64_C(60000000000);
@@ -158,7 +157,7 @@ static void online_take_event(void *user, const struct stp_learn_event *event)
 
 static void online_save(struct stp_backend *b)
 {
-    struct stp_learned *rules = calloc(MAX_LEARNED, sizeof(*rules));
+    struct stp_learned *rules = calloc(STP_BANDIT_KEYS, sizeof(*rules));
     struct stp_learned_rules learned = {rules, 0, b->follower->same_bits};
     const struct stp_shared_policy *policy = b->follower->policy;
     /* A message that settled with what runs anyway loses the rule that the file
@@ -171,7 +170,7 @@ static void online_save(struct stp_backend *b)
 
     b->saved_ns = stp_now_ns();
     b->has_news = false;
-    for (size_t i = 0; rules != NULL && learned.n < MAX_LEARNED &&
+    for (size_t i = 0; rules != NULL && learned.n < STP_BANDIT_KEYS &&
                        stp_observer_learned(b->observer, i, &rules[learned.n]);
          i++)
         learned.n += rules[learned.n].arm.algo >= 0 || !is_base;

@@ -15,6 +15,7 @@
 #include "core/dtype.h"
 #include "core/names.h"
 #include "core/policy/policy.h"
+#include "core/text.h"
 #include "nccl_profiler_abi.h"
 #include "plugin/online/clock.h"
 #include "plugin/online/profile.h"
@@ -235,27 +236,16 @@ struct stp_profile_others stp_profile_others(struct stp_profile *profile)
 /* Finds the type of a name such as "ncclBfloat16"; -1 if it is not known. */
 static int profile_type(const char *datatype)
 {
-    static const char *const names[] = {
-        [STP_TYPE_I8] = "Int8",
-        [STP_TYPE_U8] = "Uint8",
-        [STP_TYPE_I32] = "Int32",
-        [STP_TYPE_U32] = "Uint32",
-        [STP_TYPE_I64] = "Int64",
-        [STP_TYPE_U64] = "Uint64",
-        [STP_TYPE_F16] = "Float16",
-        [STP_TYPE_F32] = "Float32",
-        [STP_TYPE_F64] = "Float64",
-        [STP_TYPE_BF16] = "Bfloat16",
-        [STP_TYPE_FP8_E4M3] = "Float8e4m3",
-        [STP_TYPE_FP8_E5M2] = "Float8e5m2",
-    };
+    /* in the order of the enum */
+    static const char *const names[STP_N_TYPES] = {
+        "Int8",    "Uint8",    "Int32",      "Uint32",
+        "Int64",   "Uint64",   "Float16",    "Float32",
+        "Float64", "Bfloat16", "Float8e4m3", "Float8e5m2"};
 
     if (datatype == NULL || strncmp(datatype, "nccl", 4) != 0)
         return -1;
-    for (int i = 0; i < STP_N_TYPES; i++)
-        if (strcmp(datatype + 4, names[i]) == 0)
-            return i;
-    return -1;
+    return stp_find_word(names, STP_N_TYPES, datatype + 4,
+                         strlen(datatype + 4));
 }
 
 /* Reads the launch of a Coll or a CeColl, which begin alike. */

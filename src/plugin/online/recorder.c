@@ -262,30 +262,27 @@ static void recorder_write(bool is_last)
     recorder_flush();
 }
 
-/* Logs once that the trace is full. Under the lock. */
-static void recorder_log_limit(void)
+/* Logs once that the trace is full, and that it cannot be written. Under the
+ * lock. */
+static void recorder_log(void)
 {
     const uint64_t most = atomic_load(&recorder.most);
 
-    if (recorder.has_told_limit || most == 0 ||
-        atomic_load(&recorder.tail) < most)
-        return;
-    recorder.has_told_limit = true;
-    stp_log(recorder.log, NCCL_LOG_WARN, __FILE__, __LINE__,
-            "%s: the trace has %" PRIu64
-            " collectives of this process, as many as STEPTUNE_TRACE_CALLS "
-            "allows; no more are recorded",
-            STP_TUNER_NAME, recorder.trace_calls);
-}
-
-static void recorder_log_error(void)
-{
-    if (recorder.has_told_error || recorder.error == 0)
-        return;
-    recorder.has_told_error = true;
-    stp_log(recorder.log, NCCL_LOG_WARN, __FILE__, __LINE__,
-            "%s: the trace ends early: %s", STP_TUNER_NAME,
-            stp_file_strerror(recorder.error));
+    if (!recorder.has_told_limit && most > 0 &&
+        atomic_load(&recorder.tail) >= most) {
+        recorder.has_told_limit = true;
+        stp_log(recorder.log, NCCL_LOG_WARN, __FILE__, __LINE__,
+                "%s: the trace has %" PRIu64
+                " collectives of this process, as many as STEPTUNE_TRACE_CALLS "
+                "allows; no more are recorded",
+                STP_TUNER_NAME, recorder.trace_calls);
+    }
+    if (!recorder.has_told_error && recorder.error != 0) {
+        recorder.has_told_error = true;
+        stp_log(recorder.log, NCCL_LOG_WARN, __FILE__, __LINE__,
+                "%s: the trace ends early: %s", STP_TUNER_NAME,
+                stp_file_strerror(recorder.error));
+    }
 }
 
 static void recorder_run(void *unused)
@@ -293,8 +290,7 @@ static void recorder_run(void *unused)
     recorder_lock();
     if (recorder.n_users > 0) {
         recorder_write(false);
-        recorder_log_limit();
-        recorder_log_error();
+        recorder_log();
     }
     recorder_unlock();
 }
@@ -405,8 +401,7 @@ void stp_recorder_close(void)
         recorder_lock();
         recorder.n_users = 0;
         recorder_finish(NULL);
-        recorder_log_limit();
-        recorder_log_error();
+        recorder_log();
         atomic_store(&recorder.most, 0);
         close(recorder.fd);
         recorder_unlock();

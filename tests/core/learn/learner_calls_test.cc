@@ -2,37 +2,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <functional>
-#include <memory>
 #include <utility>
-#include <vector>
 
 extern "C" {
 #include "core/learn/bandit_decide.h"
-#include "core/learn/learner.h"
 }
 
-#include "core/learn/bandit_job.h"
-#include "core/learn/learner_notes.h"
+#include "core/learn/learner_job.h"
 
 namespace
 {
 
 using bandit_job::Costs;
+using learner_job::Close;
 using testing::ElementsAre;
 using testing::SizeIs;
-
-struct Close {
-    void operator()(stp_learner *learner) const
-    {
-        stp_learner_close(learner);
-    }
-    void operator()(stp_history *history) const
-    {
-        stp_history_free(history);
-    }
-};
 
 // Two arms of each key, tree/LL128 and ring/simple, on NCCL's own channels.
 stp_learner_rules TwoArms(unsigned confirm_blocks = 0)
