@@ -14,9 +14,8 @@ enum {
     FIND_MAX = 1 << 20,
     SAMPLE_CALLS = 256,    /* that are timed to choose a window, at least */
     SAMPLE_SEQUENCES = 10, /* likewise, of a long sequence */
-    STRETCH_SEQUENCES = 9, /* in a row, at least: blocks of one sequence and
-                              their noise */
-    STRETCHES = 3,         /* that are looked at, where calls come between */
+    STRETCHES = 5,         /* times as many, where calls come between */
+    FIND_BLOCKS = 5,       /* of windows of a sequence, between other calls */
     CHECK_CALLS = 256,     /* between two looks at whether it still repeats */
     BROKEN_CHECKS = 8,     /* that failed in a row: the job has changed */
     LATE_CALLS = 1280,     /* by which a time may be late */
@@ -134,11 +133,9 @@ enum stp_status stp_learner_open(const struct stp_learner_rules *rules,
     l->user = user;
     l->find_at = l->find_wait = l->find_least = FIND_CALLS;
     status = stp_bandit_open(&rules->bandit, &l->bandit, err);
-    if (status == STP_OK && !learner_is_by_file(l)) {
-        l->windows = stp_windows_new();
-        if (l->windows == NULL)
-            status = stp_nomem(err);
-    }
+    if (status == STP_OK && !learner_is_by_file(l) &&
+        (l->windows = stp_windows_new()) == NULL)
+        status = stp_nomem(err);
     if (status != STP_OK) {
         stp_learner_close(l);
         return status;
@@ -266,35 +263,47 @@ static void learner_begin_samples(struct stp_learner *l)
     l->phase = SAMPLE;
 }
 
-/* Calls around 'end' that repeat with 'sequence'. */
-static size_t learner_count_run(const uint8_t *keys, size_t n, size_t end,
-                                size_t sequence)
+/* Fills the calls up to and with each that repeat the sequence, as others may
+ * come between; returns the blocks of windows of a sequence in them, which
+ * overlap.  *last_ret: the last call of the longest run. */
+static size_t learner_count_runs(const uint8_t *keys, size_t n, size_t sequence,
+                                 uint16_t runs[STP_HISTORY_CALLS],
+                                 size_t *last_ret)
 {
-    size_t from = end - 1, to = end;
+    size_t from = 0, last = 0, n_blocks = 0;
 
-    while (from > sequence && keys[from - 1] == keys[from - 1 - sequence])
-        from--;
-    while (to < n && keys[to] == keys[to - sequence])
-        to++;
-    return to - from + sequence;
+    for (size_t i = 0; i < n; i++) {
+        if (i >= sequence && keys[i] != keys[i - sequence])
+            from = i + 1 - sequence;
+        runs[i] = (uint16_t)(i + 1 - from);
+        n_blocks += i - from >= STP_BLOCK_WINDOWS * sequence &&
+                    (i - from) % sequence == 0;
+        if (runs[i] > runs[last])
+            last = i;
+    }
+    *last_ret = last;
+    return n_blocks;
 }
 
 /* The sequence that repeats often enough between other calls, in the longest
- * run; 0: none.  In shorter runs than others one of equal calls is no step, but
- * a part of it. */
+ * runs; 0: none.  In shorter runs than others one of equal calls is no step,
+ * but a part of it. */
 static size_t learner_find_interrupted(const uint8_t *keys, size_t n)
 {
-    bool is_first = true;
+    uint16_t runs[STP_HISTORY_CALLS];
+    size_t last, before = 0; /* the sequence that was looked at before */
 
     for (size_t least = n / 2; least >= FIND_CALLS; least /= 2)
         for (size_t end = n; end >= least; end -= FIND_CALLS / 2) {
             const size_t sequence = stp_sequence_find(keys, end, least);
 
-            if (sequence > 0 && (sequence > 1 || is_first) &&
-                learner_count_run(keys, n, end, sequence) >
-                    STRETCH_SEQUENCES * sequence)
+            if (sequence == 0 || sequence == before ||
+                (sequence == 1 && before != 0))
+                continue;
+            if (learner_count_runs(keys, n, sequence, runs, &last) >=
+                FIND_BLOCKS)
                 return sequence;
-            is_first &= sequence == 0;
+            before = sequence;
         }
     return 0;
 }
@@ -326,17 +335,16 @@ static void learner_find(struct stp_learner *l)
 /* ---- the window ---- */
 
 /* Counts the calls of each key in a sequence. */
-static bool learner_count_shares(const struct stp_learner *l, uint64_t from,
-                                 uint8_t shares[STP_BANDIT_KEYS])
+static bool learner_count_shares(struct stp_learner *l, uint64_t from)
 {
     uint8_t keys[STP_SEQUENCE_MAX];
 
-    memset(shares, 0, STP_BANDIT_KEYS);
+    memset(l->shares, 0, sizeof(l->shares));
     if (!stp_history_copy(l->history, from, l->sequence, keys))
         return false;
     for (size_t i = 0; i < l->sequence; i++)
-        if (keys[i] < STP_BANDIT_KEYS && shares[keys[i]] < UINT8_MAX)
-            shares[keys[i]]++;
+        if (keys[i] < STP_BANDIT_KEYS && l->shares[keys[i]] < UINT8_MAX)
+            l->shares[keys[i]]++;
     return true;
 }
 
@@ -406,38 +414,22 @@ static void learner_tell_plan(const struct stp_learner *l)
 static void learner_end_scheduled_sample(struct stp_learner *l)
 {
     uint8_t keys[STP_HISTORY_CALLS];
+    uint16_t runs[STP_HISTORY_CALLS];
     struct stp_window_choice choice;
+    size_t last;
 
     if (l->begin_ns[l->n_samples - 1] == 0 &&
         learner_calls(l) <= l->sample_from + l->n_samples + LATE_CALLS)
         return;
     l->phase = TRY;
     learner_tell_plan(l);
-    if (!stp_history_copy(l->history, l->sample_from, l->n_samples, keys) ||
-        !stp_sequence_holds(keys, l->n_samples, l->sequence))
+    if (!stp_history_copy(l->history, l->sample_from, l->n_samples, keys))
         return;
-    if (stp_windows_choose(l->begin_ns, l->n_samples, l->window.n_calls,
+    learner_count_runs(keys, l->n_samples, l->sequence, runs, &last);
+    if (stp_windows_choose(l->begin_ns, runs, l->n_samples, l->window.n_calls,
                            &choice))
         stp_bandit_set_noise(l->bandit, choice.noise);
-    learner_tell_headroom(l, keys, 0, l->n_samples);
-}
-
-/* The samples before sample *end_ret that repeat the sequence: the most of them
- * in a row, as an evaluation may come between. */
-static size_t learner_find_stretch(const struct stp_learner *l,
-                                   const uint8_t *keys, size_t *end_ret)
-{
-    size_t from = 0, most = 0;
-
-    for (size_t i = l->sequence; i < l->n_samples; i++) {
-        if (keys[i] != keys[i - l->sequence])
-            from = i + 1 - l->sequence;
-        if (i + 1 - from > most) {
-            most = i + 1 - from;
-            *end_ret = i + 1;
-        }
-    }
-    return most;
+    learner_tell_headroom(l, keys, last + 1 - runs[last], runs[last]);
 }
 
 /* Finds a window to propose; false if there is none yet, calls do not repeat,
@@ -446,34 +438,36 @@ static bool learner_end_sample(struct stp_learner *l,
                                struct stp_proposal *proposal_ret)
 {
     uint8_t keys[STP_HISTORY_CALLS];
-    size_t n = 0, end = 0;
+    uint16_t runs[STP_HISTORY_CALLS];
+    size_t n = 0, last = 0;
 
     /* The last sample's time must have arrived, or be overdue. */
     if (l->begin_ns[l->n_samples - 1] == 0 &&
         learner_calls(l) <= l->sample_from + l->n_samples + LATE_CALLS)
         return false;
-    if (stp_history_copy(l->history, l->sample_from, l->n_samples, keys))
-        n = learner_find_stretch(l, keys, &end);
-    if (n < l->n_samples && (!l->is_interrupted || n < FIND_CALLS ||
-                             n <= STRETCH_SEQUENCES * l->sequence)) {
+    if (stp_history_copy(l->history, l->sample_from, l->n_samples, keys)) {
+        learner_count_runs(keys, l->n_samples, l->sequence, runs, &last);
+        n = runs[last];
+    }
+    if (n < l->n_samples && (!l->is_interrupted || n < FIND_CALLS)) {
         if (l->find_least < STP_HISTORY_CALLS / 4)
             l->find_least *= 2;
         learner_find_again(l);
         return false;
     }
-    if (!stp_windows_choose(l->begin_ns + end - n, n, l->sequence,
+    if (!stp_windows_choose(l->begin_ns, runs, l->n_samples, l->sequence,
                             &l->window) ||
-        !learner_count_shares(l, l->sample_from + end - n, l->shares)) {
+        !learner_count_shares(l, l->sample_from + last + 1 - n)) {
         learner_find_again(l);
         return false;
     }
     learner_set_window(l);
     stp_bandit_set_noise(l->bandit, l->window.noise);
-    learner_tell_headroom(l, keys, end - n, n);
+    learner_tell_headroom(l, keys, last + 1 - n, n);
     l->phase = TRY;
     l->needs_window = false;
-    memcpy(l->keys_of, keys + end - l->sequence, l->sequence);
-    l->seen = l->sample_from + end;
+    memcpy(l->keys_of, keys + last + 1 - l->sequence, l->sequence);
+    l->seen = l->sample_from + last + 1;
     l->expected = 0;
     l->odd_at = 0;
     l->n_broken = 0;
@@ -597,7 +591,7 @@ void stp_learner_note(struct stp_learner *learner, const struct stp_note *note)
     if (note->kind == STP_NOTE_WINDOW && learner_is_scheduled(l)) {
         l->sequence = note->sequence;
         l->window.n_calls = note->n_calls;
-        learner_count_shares(l, note->call - note->sequence, l->shares);
+        learner_count_shares(l, note->call - note->sequence);
         learner_set_window(l);
         stp_bandit_set_noise(l->bandit, unknown_noise);
         learner_begin_samples(l);
@@ -732,7 +726,7 @@ static bool learner_want(struct stp_learner *l, struct stp_proposal *p)
                                    .n_calls = l->window.n_calls};
         return true;
     }
-    return (learner_calls(l) >= l->odd_at + 2 * l->sequence &&
+    return (learner_calls(l) >= l->odd_at + l->sequence / 2 &&
             learner_want_by_bandit(l, p)) ||
            learner_want_long_epochs(l, p);
 }

@@ -145,7 +145,7 @@ static bool block_read(const struct pending *p, unsigned block,
 
 /* Takes odd calls out of a twofold trial's windows, which have so many fewer of
  * the others: windows of the same arm with unlike numbers tell what an odd one
- * takes on average.  False if that is not known yet and matters. */
+ * takes on average.  False if that is not known yet. */
 static bool block_take_odd_out(struct stp_windows *windows,
                                const struct pending *p, unsigned block,
                                double us[STP_BLOCK_WINDOWS])
@@ -167,7 +167,7 @@ static bool block_take_odd_out(struct stp_windows *windows,
         windows->odd_squares += more * more;
     }
     if (!(windows->odd_squares > 0))
-        return odd[0] + odd[3] == odd[1] + odd[2];
+        return odd[0] + odd[1] + odd[2] + odd[3] == 0;
     for (unsigned i = 0; i < STP_BLOCK_WINDOWS; i++) {
         us[i] -= odd[i] * windows->odd_us / windows->odd_squares;
         us[i] *= n / (n - odd[i]);
@@ -397,32 +397,40 @@ bool stp_windows_next(struct stp_windows *windows, uint64_t too_late,
  * that alternate with the windows. Mean squares include the stalls of GPUs, and
  * choose the length of a window; medians do not. Few blocks may be alike by
  * chance. False if there are too few. */
-static bool choose_noise(const uint64_t *begin_ns, size_t n,
-                         struct stp_window_choice *choice)
+static bool choose_noise(const uint64_t *begin_ns, const uint16_t *runs,
+                         size_t n, struct stp_window_choice *choice)
 {
-    const size_t n_calls = choice->n_calls;
+    const size_t n_calls = choice->n_calls, block = STP_BLOCK_WINDOWS * n_calls;
     struct pending p = {.trial.n_calls = (unsigned)n_calls};
     double us[STP_BLOCK_WINDOWS], gains[MOST_BLOCKS], spreads[2 * MOST_BLOCKS];
-    double squares[2] = {0, 0}, bound;
+    double squares[2] = {0, 0}, sum_us = 0, bound;
     size_t k = 0;
 
-    for (size_t at = 0; at + STP_BLOCK_WINDOWS * n_calls < n && k < MOST_BLOCKS;
-         at += n_calls) {
+    for (size_t at = 0; at + block < n && k < MOST_BLOCKS;) {
+        if (runs[at + block] <= block) { /* on to where that one begins */
+            at += block + 1 - runs[at + block];
+            continue;
+        }
         for (size_t i = 0; i <= STP_BLOCK_WINDOWS; i++)
             p.begin_ns[i] = begin_ns[at + i * n_calls];
-        if (!block_read(&p, 0, us))
+        if (!block_read(&p, 0, us)) {
+            at++;
             continue;
+        }
         gains[k] = fabs(block_gain(us));
         spreads[2 * k] = fabs(log(us[0] / us[3]));
         spreads[2 * k + 1] = fabs(log(us[1] / us[2]));
         for (int i = 0; i < 2; i++)
             squares[1] += spreads[2 * k + i] * spreads[2 * k + i];
         squares[0] += gains[k] * gains[k];
+        sum_us += us[0] + us[1] + us[2] + us[3];
+        at += n_calls;
         k++;
     }
     if (k < LEAST_BLOCKS)
         return false;
     bound = 1 + 2 / sqrt((double)k);
+    choice->call_us = sum_us / (double)(k * block);
     choice->all_noise =
         sqrt(fmax(squares[0], squares[1] / 4) / (double)k) * bound;
     choice->noise = fmax(stp_robust_stddev(gains, k),
@@ -441,44 +449,28 @@ static double choose_worth(const struct stp_window_choice *choice)
            (choice->n_calls + window_cost_us / choice->call_us);
 }
 
-/* Moves to the next longer window whose noise is known. */
-static bool choose_next(const uint64_t *begin_ns, size_t n, size_t sequence,
-                        struct stp_window_choice *choice)
-{
-    size_t w = choice->n_calls + sequence;
-
-    for (; w <= STP_WINDOW_MAX && w * STP_BLOCK_WINDOWS < n; w += sequence) {
-        choice->n_calls = (unsigned)w;
-        if (choose_noise(begin_ns, n, choice))
-            return true;
-    }
-    return false;
-}
-
 /* Takes the shortest of the windows of about the best worth, as many blocks
  * tell more about their noise than few. */
-bool stp_windows_choose(const uint64_t *begin_ns, size_t n, size_t sequence,
+bool stp_windows_choose(const uint64_t *begin_ns, const uint16_t *runs,
+                        size_t n, size_t sequence,
                         struct stp_window_choice *choice_ret)
 {
     struct stp_window_choice choice = {0};
     double least = INFINITY;
-    size_t last;
 
-    for (; n > 0 && *begin_ns == 0; n--)
-        begin_ns++;
-    for (last = n; last > 1 && begin_ns[last - 1] == 0;)
-        last--;
-    if (last < 2 || begin_ns[last - 1] <= begin_ns[0])
-        return false;
-    choice.call_us =
-        (double)(begin_ns[last - 1] - begin_ns[0]) / 1e3 / (double)(last - 1);
-    while (choose_next(begin_ns, n, sequence, &choice))
-        least = fmin(least, choose_worth(&choice));
-    choice.n_calls = 0;
-    while (choose_next(begin_ns, n, sequence, &choice))
-        if (choose_worth(&choice) <= 1.5 * least) {
-            *choice_ret = choice;
-            return true;
+    for (bool knows_least = false;; knows_least = true) {
+        for (size_t w = sequence;
+             w <= STP_WINDOW_MAX && w * STP_BLOCK_WINDOWS < n; w += sequence) {
+            choice.n_calls = (unsigned)w;
+            if (!choose_noise(begin_ns, runs, n, &choice))
+                continue;
+            if (knows_least && choose_worth(&choice) <= 1.5 * least) {
+                *choice_ret = choice;
+                return true;
+            }
+            least = fmin(least, choose_worth(&choice));
         }
-    return false;
+        if (knows_least)
+            return false;
+    }
 }

@@ -78,9 +78,12 @@ struct stp_window_choice {
 };
 
 /* Chooses the window, a multiple of 'sequence' calls, by which a gain is found
- * in the least time: begin_ns[i] is when the i-th of 'n' calls that ran alike
- * began on the GPU, 0 if it is not known.  A job may have a longer rhythm than
- * its calls show, as a pause after each 24 equal calls: windows of that many
- * calls have less noise.  False if too few are known for any. */
-bool stp_windows_choose(const uint64_t *begin_ns, size_t n, size_t sequence,
+ * in the least time: begin_ns[i] is when the i-th of 'n' calls began on the
+ * GPU, 0 if it is not known, and runs[i] the calls up to and with it that
+ * repeat the sequence and ran alike: others may come between, and no block is
+ * of two such runs.  A job may have a longer rhythm than its calls show, as a
+ * pause after each 24 equal calls: windows of that many calls have less noise.
+ * False if too few are known for any. */
+bool stp_windows_choose(const uint64_t *begin_ns, const uint16_t *runs,
+                        size_t n, size_t sequence,
                         struct stp_window_choice *choice_ret);

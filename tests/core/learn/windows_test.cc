@@ -287,8 +287,8 @@ TEST(Windows, OfATwofoldTrialAreTheLastOfEachTurn)
         {{0, 2, 6}, {100, 80, 82, 102}, true, 101, 81},
         {{1, 1}, {8 * 10 + 2 * 30, 80, 82, 100}, true, 100, 81},
         {{1, 3}, {9 * 10 + 30, 9 * 8 + 30, 80, 100}, true, 100, 80},
-        {{1, 3, 5, 7}, {100, 80, 82, 102}, true, 101, 81}, // as it is
-        {{1, 7}, {130, 80, 82, 132}, false, 131, 81},      // not told apart
+        {{1, 3, 5, 7}, {100, 80, 82, 102}, false, 0, 0}, // not told apart
+        {{1, 7}, {130, 80, 82, 132}, false, 0, 0},       // likewise
         {std::vector<unsigned>(10, 1), {30, 80, 82, 100}, false, 0, 0},
     };
     stp_trial trial = Trial(FirstCall(false), 1);
@@ -431,14 +431,12 @@ TEST(Windows, WhoseClockRunsBackwardsAreNotComplete)
     stp_trial trial = Trial(100, 1);
     stp_block block;
 
-    ASSERT_TRUE(stp_windows_begin(windows.get(), &trial));
-    Give(windows, trial, {50, 50, -60, 50});
-    ASSERT_TRUE(stp_windows_next(windows.get(), 10000, &block));
-    EXPECT_FALSE(block.is_complete);
-    ASSERT_TRUE(stp_windows_begin(windows.get(), &trial));
-    Give(windows, trial, {50, 50, 0, 50});
-    ASSERT_TRUE(stp_windows_next(windows.get(), 10000, &block));
-    EXPECT_FALSE(block.is_complete) << "nor those that take no time";
+    for (double us : {-60, 0}) { // nor those that take no time
+        ASSERT_TRUE(stp_windows_begin(windows.get(), &trial));
+        Give(windows, trial, {50, 50, us, 50});
+        ASSERT_TRUE(stp_windows_next(windows.get(), 10000, &block));
+        EXPECT_FALSE(block.is_complete);
+    }
 }
 
 TEST(Windows, BeyondTheirRoomAreRefused)
@@ -459,26 +457,34 @@ TEST(Windows, BeyondTheirRoomAreRefused)
 
 // ---- how long a window should be ----
 
-std::vector<uint64_t> Begin(size_t n, const std::function<double(size_t)> &us)
+// The window of 512 calls, 'run' in a row of which are alike, and the time of
+// each 'known'th of which is known; of no calls if there is none.
+stp_window_choice Choose(size_t sequence,
+                         const std::function<double(size_t)> &us,
+                         size_t run = 512, size_t known = 1)
 {
     std::vector<uint64_t> ns;
+    std::vector<uint16_t> runs;
+    stp_window_choice choice{};
     double now = 1e9;
 
-    for (size_t i = 0; i < n; i++) {
-        ns.push_back(uint64_t(now));
+    for (size_t i = 0; i < 512; i++) {
+        ns.push_back(i % known == known - 1 ? uint64_t(now) : 0);
+        runs.push_back(uint16_t(i % run + 1));
         now += us(i) * 1e3;
     }
-    return ns;
+    EXPECT_EQ(
+        stp_windows_choose(ns.data(), runs.data(), 512, sequence, &choice),
+        choice.n_calls > 0);
+    return choice;
 }
 
 TEST(Window, HasTheRhythmOfTheJob)
 {
-    const std::vector<uint64_t> ns = Begin(512, [](size_t i) {
+    const stp_window_choice choice = Choose(1, [](size_t i) {
         return 100 + Noise(1, i) + (i % 24 == 23 ? 2000 : 0);
     });
-    stp_window_choice choice;
 
-    ASSERT_TRUE(stp_windows_choose(ns.data(), ns.size(), 1, &choice));
     EXPECT_EQ(24u, choice.n_calls);
     EXPECT_NEAR(183, choice.call_us, 1);
     EXPECT_LT(choice.noise, .002);
@@ -486,52 +492,57 @@ TEST(Window, HasTheRhythmOfTheJob)
 
 TEST(Window, WhereGpusStandStillHasTheNoiseWithoutThatToo)
 {
-    const std::vector<uint64_t> ns = Begin(512, [](size_t i) {
+    const stp_window_choice choice = Choose(12, [](size_t i) {
         return 100 + Noise(1, i) + (i % 140 == 77 ? 8000 : 0);
     });
-    stp_window_choice choice;
 
-    ASSERT_TRUE(stp_windows_choose(ns.data(), ns.size(), 12, &choice));
+    EXPECT_GT(choice.n_calls, 0u);
     EXPECT_LT(choice.noise, .01);
     EXPECT_GT(choice.all_noise, .2);
 }
 
 TEST(Window, IsAMultipleOfTheSequence)
 {
-    const std::vector<uint64_t> ns = Begin(
-        512, [](size_t i) { return (i % 7 == 0 ? 900 : 100) + Noise(1, i); });
-    stp_window_choice choice;
+    const stp_window_choice choice = Choose(
+        7, [](size_t i) { return (i % 7 == 0 ? 900 : 100) + Noise(1, i); });
 
-    ASSERT_TRUE(stp_windows_choose(ns.data(), ns.size(), 7, &choice));
+    EXPECT_GT(choice.n_calls, 0u);
     EXPECT_EQ(0u, choice.n_calls % 7);
     EXPECT_LT(choice.noise, .01);
 }
 
 TEST(Window, IsLongerWhereCallsAreShort)
 {
-    stp_window_choice brief, slow;
-    const std::vector<uint64_t> often =
-        Begin(512, [](size_t i) { return 10 + .1 * Noise(1, i); });
-    const std::vector<uint64_t> seldom =
-        Begin(512, [](size_t i) { return 1000 + 10 * Noise(1, i); });
+    const auto brief =
+        Choose(1, [](size_t i) { return 10 + .1 * Noise(1, i); });
+    const auto slow =
+        Choose(1, [](size_t i) { return 1000 + 10 * Noise(1, i); });
 
-    ASSERT_TRUE(stp_windows_choose(often.data(), 512, 1, &brief));
-    ASSERT_TRUE(stp_windows_choose(seldom.data(), 512, 1, &slow));
+    EXPECT_GT(slow.n_calls, 0u);
     EXPECT_GT(brief.n_calls, 10 * slow.n_calls);
+}
+
+// A run has 5 sequences of 10 calls, and is one block.
+TEST(Window, IsChosenByBlocksOfManyRunsBetweenOtherCalls)
+{
+    const auto us = [](size_t i) {
+        return 100 + Noise(1, i) + (i % 51 == 50 ? 5000 : 0);
+    };
+    const stp_window_choice choice = Choose(10, us, 51);
+
+    EXPECT_EQ(10u, choice.n_calls);
+    EXPECT_NEAR(100, choice.call_us, 1);
+    EXPECT_LT(choice.all_noise, .01);
+    EXPECT_EQ(0u, Choose(10, us, 40).n_calls) << "without a whole block";
 }
 
 TEST(Window, IsNotChosenByTooFewTimes)
 {
-    std::vector<uint64_t> ns(256, 0);
-    stp_window_choice choice;
+    const auto us = [](size_t) { return 100; };
 
-    EXPECT_FALSE(stp_windows_choose(ns.data(), ns.size(), 1, &choice));
-    ns = Begin(256, [](size_t) { return 100; });
-    EXPECT_FALSE(stp_windows_choose(ns.data(), ns.size(), 60, &choice));
-    for (size_t i = 0; i < ns.size(); i += 2)
-        ns[i] = 0;
-    ASSERT_TRUE(stp_windows_choose(ns.data(), ns.size(), 1, &choice));
-    EXPECT_EQ(0u, choice.n_calls % 2);
+    EXPECT_EQ(0u, Choose(1, us, 512, 1000).n_calls);
+    EXPECT_EQ(0u, Choose(60, us).n_calls);
+    EXPECT_EQ(2u, Choose(1, us, 512, 2).n_calls);
 }
 
 } // namespace
