@@ -28,7 +28,6 @@ enum phase {
     FIND,  /* the sequence, at call 'at' */
     WAIT,  /* for call 'at', which lays out a round */
     ROUND, /* call 'at' begins the next window */
-    OVER,
 };
 
 /* An arm that gains nothing, as earlier runs found. */
@@ -177,12 +176,15 @@ bool stp_schedule_tries(const struct stp_schedule *schedule, int coll,
     return true;
 }
 
-/* The arm that a key tries next; 0: it has tried all. */
-static unsigned schedule_next_arm(struct stp_schedule *s, unsigned key)
+/* The arm that a key tries next; 0: it has tried all, or the calls lack it. */
+static unsigned schedule_next_arm(struct stp_schedule *s, unsigned key,
+                                  const uint8_t *calls, size_t n_calls)
 {
     const unsigned n_arms = (unsigned)s->rules.bandit.n_arms;
     unsigned *n = &s->keys[key].n_tried;
 
+    if (memchr(calls, (int)key, n_calls) == NULL)
+        return 0;
     for (; *n < n_arms * s->rules.bandit.n_passes; ++*n)
         if ((s->keys[key].allowed >> *n % n_arms & 1) != 0 &&
             stp_schedule_tries(s, s->keys[key].coll, s->keys[key].n_bytes,
@@ -213,20 +215,27 @@ static void schedule_find_later(struct stp_schedule *s)
         s->find_wait *= 2;
 }
 
+/* Where the keys of a sequence have nothing to try, one that more calls repeat
+ * is looked for, as it may be a part of that.  The first is taken in any case:
+ * what it lays out says that there is nothing. */
 static enum stp_note_kind schedule_find(struct stp_schedule *s)
 {
     uint8_t calls[N_CALLS];
     const size_t n = schedule_copy(s, calls);
-    const size_t p = stp_sequence_find(calls, n, FIND_CALLS);
-    uint64_t samples = 10 * (uint64_t)p;
-    size_t least;
+    size_t p, least = FIND_CALLS;
+    unsigned key;
 
+    do {
+        p = stp_sequence_find(calls, n, least);
+        least *= 2;
+        for (key = 0; key < s->n_keys &&
+                      schedule_next_arm(s, key, calls + n - p, p) == 0;)
+            key++;
+    } while (p > 0 && key == s->n_keys && s->round.sequence > 0);
     if (p == 0) {
         schedule_find_later(s);
         return STP_NOTE_NONE;
     }
-    if (samples < STP_SCHEDULE_SAMPLES)
-        samples = STP_SCHEDULE_SAMPLES;
     /* A shorter one has fewer calls between. */
     least = LEAST_WINDOW >> (s->n_spoilt > 1 ? s->n_spoilt - 1 : 0);
     s->round = (struct stp_schedule_round){
@@ -237,7 +246,8 @@ static enum stp_note_kind schedule_find(struct stp_schedule *s)
         .sequence = (unsigned)p};
     s->n_missed = 0;
     s->phase = WAIT;
-    s->at = s->n_calls + samples + LATE_CALLS;
+    s->at = s->n_calls + LATE_CALLS +
+            (10 * p < STP_SCHEDULE_SAMPLES ? STP_SCHEDULE_SAMPLES : 10 * p);
     return STP_NOTE_WINDOW;
 }
 
@@ -261,9 +271,7 @@ static enum stp_note_kind schedule_lay_out(struct stp_schedule *s)
     r->n = s->n_missed = 0;
     for (unsigned i = 0; i < s->n_keys && r->n < most; i++) {
         const unsigned key = (first + i) % s->n_keys;
-        const unsigned arm = memchr(last, (int)key, r->sequence) != NULL
-                                 ? schedule_next_arm(s, key)
-                                 : 0;
+        const unsigned arm = schedule_next_arm(s, key, last, r->sequence);
 
         if (arm == 0)
             continue;
@@ -277,7 +285,7 @@ static enum stp_note_kind schedule_lay_out(struct stp_schedule *s)
         s->next_key = key + 1;
     }
     if (r->n == 0) {
-        s->phase = OVER;
+        schedule_find_later(s);
         return STP_NOTE_ENDED;
     }
     r->first_call = s->n_calls + STP_TRIAL_LEAD;
@@ -341,7 +349,7 @@ struct stp_schedule_turn stp_schedule_call(struct stp_schedule *schedule,
         s->keys[key].allowed = allowed;
         s->n_keys++;
     }
-    if (s->phase != OVER && s->n_calls == s->at) {
+    if (s->n_calls == s->at) {
         turn.is_timed = s->phase == ROUND;
         if (s->phase == FIND)
             turn.news = schedule_find(s);

@@ -14,8 +14,10 @@
  * (windows.h).  A window is the least multiple of the sequence of at least 32
  * calls, and 120 where a short sequence may hide a longer rhythm.  A round in
  * whose blocks the calls often broke the sequence is made again, after another
- * search, with two keys and shorter windows.  When each key has tried each arm,
- * in as many passes as the rules say, the schedule is through for good.
+ * search, with two keys and shorter windows.  When each key of the sequence has
+ * tried each arm, in as many passes as the rules say, the schedule has ended,
+ * until it finds a sequence with keys that have not: a run of equal calls may
+ * be a part of a step.
  *
  * NCCL's times of arms, its cost table, decide nothing: they have parts that a
  * rank sees for itself (NCCL_NET_OVERHEAD, NCCL_NTHREADS, early versions the

@@ -385,22 +385,29 @@ TEST(Schedule, ACallTooManyBreaksABlock)
     EXPECT_THAT(rank.ArmsOf(0), ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
-// As of a job that logs and evaluates.
+// Jobs of which one logs and evaluates, and the other's step has a run of equal
+// calls, which repeats and is a part of it.
 TEST(Schedule, TriesAllWhereCallsComeBetweenOften)
 {
-    Rank rank(Rules());
+    std::vector<size_t> step(240, 0);
+    Rank logs(Rules()), runs(Rules());
 
-    for (unsigned step = 0; step < 60000; step++) {
-        rank.Play({0, 1, 0, 4}, 1);
-        if (step % 60 == 0)
-            rank.Call(5);
-        if (step % 137 == 0)
-            rank.Play({2}, 6);
+    step.insert(step.end(), {1, 4});
+    runs.Play(step, 400);
+    for (unsigned i = 0; i < 60000; i++) {
+        logs.Play({0, 1, 0, 4}, 1);
+        if (i % 60 == 0)
+            logs.Call(5);
+        if (i % 137 == 0)
+            logs.Play({2}, 6);
     }
-    for (size_t message : {0, 1})
-        EXPECT_THAT(rank.ArmsOf(message), ElementsAre(1, 2, 3, 4, 5, 6));
-    EXPECT_THAT(rank.ArmsOf(4), ElementsAre(2, 3, 5, 6));
-    EXPECT_EQ(1u, rank.CountNews(STP_NOTE_ENDED));
+    for (const Rank *rank : {&logs, &runs}) {
+        for (size_t message : {0, 1})
+            EXPECT_THAT(rank->ArmsOf(message), ElementsAre(1, 2, 3, 4, 5, 6));
+        EXPECT_THAT(rank->ArmsOf(4), ElementsAre(2, 3, 5, 6));
+    }
+    EXPECT_EQ(1u, logs.CountNews(STP_NOTE_ENDED));
+    EXPECT_EQ(2u, runs.CountNews(STP_NOTE_ENDED)) << "the run first";
 }
 
 // A round in most of whose blocks other calls came is made again.
