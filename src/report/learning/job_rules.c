@@ -191,6 +191,9 @@ void stp_job_totals_write(const struct stp_job_rules *rules, const char *prefix,
                 t->n_blocks, STP_S(t->n_blocks), t->window_us / 1e6,
                 t->is_left_out
                     ? ", and what won in windows of equal work is left out"
+                : t->gain.low <= 1
+                    ? ", which leave open whether steps gain or lose: "
+                      "`steptune tune --resume` measures for longer"
                     : "");
         else
             fprintf(fp,

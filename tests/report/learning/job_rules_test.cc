@@ -146,10 +146,7 @@ TEST(JobRules, PoolBlocksOfCommunicators)
     Rules r("", Wins(kRing, 1.1, 6) + Wins(kRing, 1.1, 6, "2") + Sets(1.1, 2) +
                     Sets(1.21, 2, "2"));
     const double off = std::log(1.1) / 2;
-    stp_learning_blocks four{};
-    four.n = 4;
-    four.log_gain = 3 * off;
-    four.log_ss = 4 * off * off;
+    const stp_learning_blocks four{4, 3 * off, 4 * off * off};
     const stp_gain gain = stp_learning_gain_of(&four);
 
     ASSERT_EQ(1u, r.rules.n_totals);
@@ -158,6 +155,13 @@ TEST(JobRules, PoolBlocksOfCommunicators)
     EXPECT_NEAR(gain.low, r.rules.totals[0].gain.low, 1e-6);
     EXPECT_THAT(r.Sentences(), HasSubstr(", on average of 2 communicators, "));
     EXPECT_NEAR(gain.high, r.rules.totals[0].gain.high, 1e-6);
+
+    const Rules open("", Wins(kRing, 1.1, 6) + Wins(kRing, 1.1, 6, "2") +
+                             Sets(.9, 2) + Sets(1.1, 2, "2"));
+    EXPECT_EQ(1u, open.rules.n) << "as it won in windows of equal work";
+    EXPECT_THAT(open.Sentences(),
+                HasSubstr("job, which leave open whether steps gain or lose: "
+                          "`steptune tune --resume` measures for longer.\n"));
 }
 
 TEST(JobRules, TakeTheBetterOfArmsThatDiffer)
