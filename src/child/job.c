@@ -90,11 +90,13 @@ enum {
     N_STOPS = 4,
     CHECK_S = 1,
     MAX_OTHERS = 64, /* children of this process that are no job's */
-    N_SWEEPS = 500,  /* a millisecond each */
 };
+
+static const double sweep_s = 0.5; /* in which what is killed ends */
 
 struct running {
     const struct stp_job *job;
+    bool is_parent; /* this process, of what the job leaves behind */
     pid_t pid;
     double begin_s;
     double deadline_s; /* when it is sent the next signal; 0: never */
@@ -102,6 +104,9 @@ struct running {
     double check_s;    /* when goes_on() is called next; 0: never */
     long others[MAX_OTHERS];
     size_t n_others;
+    long told[MAX_OTHERS]; /* of what it leaves behind, has the signal */
+    size_t n_told;
+    int asked; /* the last signal of a process that asked to stop; 0: none */
     struct stp_job_end end;
 };
 
@@ -257,15 +262,28 @@ static size_t job_read_children(const struct running *r, long *children,
     return n;
 }
 
-/* Awaits processes that left the job and ended: their parent is this one. */
-static void job_reap(const struct running *r)
+/* Awaits processes that left the job and ended, as their parent is this one.
+ * The others get the signal, if it is not 0: once each, or SIGKILL.  Returns
+ * how many there were. */
+static size_t job_visit_left(struct running *r, int number)
 {
     long children[MAX_OTHERS];
     const size_t n = job_read_children(r, children, MAX_OTHERS);
 
-    for (size_t c = 0; c < n; c++)
-        if (children[c] != r->pid)
-            waitpid((pid_t)children[c], NULL, WNOHANG);
+    for (size_t c = 0; c < n; c++) {
+        size_t i = 0;
+
+        while (i < r->n_told && r->told[i] != children[c])
+            i++;
+        if (children[c] == r->pid)
+            continue;
+        if (number == SIGKILL || i == r->n_told)
+            kill((pid_t)children[c], number);
+        waitpid((pid_t)children[c], NULL, WNOHANG);
+    }
+    r->n_told = number != 0 ? n : 0;
+    memcpy(r->told, children, r->n_told * sizeof(children[0]));
+    return n;
 }
 
 /* Waits for a signal, or until something is due. */
@@ -285,14 +303,16 @@ static void job_wait(struct running *r)
     left.tv_nsec = (long)((left_s - (double)left.tv_sec) * 1e9);
     number = due_s > 0 ? sigtimedwait(&watched, &info, &left)
                        : sigwaitinfo(&watched, &info);
-    if (number == SIGCHLD && r->job->output != NULL)
-        job_reap(r);
+    if (number == SIGCHLD && r->is_parent)
+        job_visit_left(r, 0);
     if (number > 0 && number != SIGCHLD) {
         /* Passes a signal on to the job. The terminal's signals reach the job
          * by themselves, unless it is in a group of its own. */
         for (int i = 0; i < N_STOPS; i++)
             if (info.si_signo == forwarded[i])
                 r->end.signal = info.si_signo;
+        if (info.si_code != SI_KERNEL)
+            r->asked = r->end.signal;
         if (info.si_code != SI_KERNEL || r->job->output != NULL ||
             r->job->body != NULL)
             job_send(r, r->job->body != NULL && r->end.signal != 0
@@ -326,24 +346,26 @@ static void job_wait(struct running *r)
 }
 
 /* Kills what the job left behind: its group, and those that have left it, whose
- * parent is this process once their own is gone. */
-static void job_sweep(const struct running *r)
+ * parent is this process once their own is gone.  Where the job has no group,
+ * each is asked to stop first, as the job was; a second request kills them. */
+static void job_sweep(struct running *r)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
-    long children[MAX_OTHERS];
-    size_t n;
+    double kill_s = job_now_s();
+    bool kills;
 
-    job_send(r, SIGKILL);
-    for (int i = 0; i < N_SWEEPS; i++) {
-        n = job_read_children(r, children, MAX_OTHERS);
-        if (n == 0)
-            return;
-        for (size_t c = 0; c < n; c++) {
-            kill((pid_t)children[c], SIGKILL);
-            waitpid((pid_t)children[c], NULL, WNOHANG);
-        }
-        nanosleep(&pause, NULL);
-    }
+    if (r->job->output != NULL)
+        job_send(r, SIGKILL);
+    else
+        kill_s += STP_JOB_GRACE_S;
+    do {
+        const int number = sigtimedwait(&watched, NULL, &pause);
+
+        if (number == SIGINT || number == r->asked)
+            kill_s = job_now_s();
+        kills = job_is_due(kill_s);
+    } while (job_visit_left(r, kills ? SIGKILL : r->asked) > 0 &&
+             !job_is_due(kill_s + sweep_s));
 }
 
 static void job_await(struct running *r)
@@ -359,17 +381,19 @@ static void job_await(struct running *r)
     else
         r->end.status = WIFSIGNALED(status) ? STP_JOB_SIGNAL + WTERMSIG(status)
                                             : WEXITSTATUS(status);
-    if (r->job->output != NULL)
+    if (r->job->output != NULL || (r->is_parent && r->asked != 0))
         job_sweep(r);
 }
 
 enum stp_status stp_job_run(const struct stp_job *job,
                             struct stp_job_end *end_ret, struct stp_error *err)
 {
-    struct running r = {.job = job, .next = SIGTERM};
+    struct running r = {.job = job,
+                        .is_parent = job->output != NULL || job->is_whole,
+                        .next = SIGTERM};
     enum stp_status status;
 
-    if (job->output != NULL) {
+    if (r.is_parent) {
         prctl(PR_SET_CHILD_SUBREAPER, 1);
         r.n_others = job_read_children(&r, r.others, MAX_OTHERS);
     }

@@ -260,15 +260,24 @@ TEST_F(Job, EndsWithAllThatItLeftBehind)
 
     // Processes that are left behind must not keep the pipes of the test open.
     const std::string close = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-\n";
-    for (const std::string command : commands) {
+    // without an output of its own, once it is asked to stop, twice if need be
+    const char *const asks = "trap 'exit 3' TERM; kill -TERM $PPID; "
+                             "(trap '' TERM; sleep 0.3; kill -TERM $PPID) & "
+                             "while :; do sleep 0.01; done";
+    for (int i = 0; i < 8; i++) {
+        const std::string command = commands[i / 2];
         SCOPED_TRACE(command);
         stp_job job{};
-        job.output = output_.c_str();
+        job.is_whole = i % 2 != 0;
+        job.output = job.is_whole ? nullptr : output_.c_str();
+        unlink(output_.c_str());
 
-        EXPECT_EQ("3", Run((close + command + "\nuntil [ -s " + output_ +
-                            " ]; do sleep 0.01; done; exit 3")
-                               .c_str(),
-                           job));
+        EXPECT_EQ(job.is_whole ? "3 signal 15" : "3",
+                  Run((close + "exec >" + output_ + "\n" + command +
+                       "\nuntil [ -s " + output_ + " ]; do sleep 0.01; done; " +
+                       (job.is_whole ? asks : "exit 3"))
+                          .c_str(),
+                      job));
         std::stringstream left(Output());
         int n = 0;
         for (pid_t pid = 0; left >> pid; n++) {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,11 +72,7 @@ static int job_name_files(struct job_run *run)
     const char *slash = strrchr(output, '/');
     const char *name = slash != NULL ? slash + 1 : output;
 
-    if (slash == NULL)
-        snprintf(folder, sizeof(folder), ".");
-    else
-        snprintf(folder, sizeof(folder), "%.*s/", (int)(slash - output),
-                 output);
+    snprintf(folder, sizeof(folder), "%.*s.", (int)(name - output), output);
     if (!stp_absolute_path(folder, run->journal))
         return stp_complain("-o: there is no folder '%s'", folder);
     snprintf(folder, sizeof(folder), "%s", run->journal);
@@ -269,6 +266,7 @@ static int job_run(struct job_run *run)
         .variables = variables,
         .n_variables = sizeof(variables) / sizeof(variables[0]),
         .output = run->is_ended ? run->output : NULL,
+        .is_whole = true,
         .is_aside = run->job->json,
         .limit_s = run->job->limit_s,
         .goes_on = run->is_ended || run->is_of_rank_0 ? job_goes_on : NULL,
@@ -344,8 +342,8 @@ static const char *job_explain(const struct job_run *run,
                "tune` without a command, and `--stage none,FILE` staged "
                "collectives";
     if (r->last.n_alone > 0)
-        return "the job's collectives repeat no sequence, so there is no "
-               "equal work to compare";
+        return "the job's collectives repeat no sequence often enough in a "
+               "row, so there is no equal work to compare";
     for (size_t i = 0; i < r->ledgers.n && r->last.n == 0; i++)
         if (r->ledgers.all[i].is_aside) {
             snprintf(text, STP_CLI_PATH, "the plugin stepped aside: %s",
@@ -367,20 +365,27 @@ static const char *job_explain(const struct job_run *run,
                  "compared: let it run longer";
 }
 
-/* NULL: nothing of ours did. */
-static const char *job_ended_by(const struct job_run *run)
+/* In 'text' if that is a signal; NULL: it ended by itself. */
+static const char *job_ended_by(const struct job_run *run, char text[64])
 {
-    return !run->end.is_limited ? NULL
-           : run->is_full       ? "more than 1 GiB of output"
-           : run->is_settled    ? "--until"
-                                : "--for";
+    const int signal = run->end.signal != 0 ? run->end.signal
+                                            : run->end.status - STP_JOB_SIGNAL;
+
+    if (run->end.is_limited)
+        return run->is_full      ? "more than 1 GiB of output"
+               : run->is_settled ? "--until"
+                                 : "--for";
+    if (signal <= 0 || signal > SIGRTMAX)
+        return NULL;
+    snprintf(text, 64, "signal %d (%s)", signal, strsignal(signal));
+    return text;
 }
 
 static void job_print_end(const struct job_run *run, FILE *fp)
 {
     const int64_t start_ms = run->first_ms - run->begin_ms;
-    const int signal = run->end.signal != 0 ? run->end.signal
-                                            : run->end.status - STP_JOB_SIGNAL;
+    char text[64];
+    const char *by = job_ended_by(run, text);
 
     fprintf(fp, "The job ran for %.1f s", run->end.wall_s);
     if (start_ms >= TOLD_START_MS)
@@ -388,14 +393,12 @@ static void job_print_end(const struct job_run *run, FILE *fp)
                 ", of which %.0f s passed before its first communicator "
                 "(imports and the like)",
                 (double)start_ms / 1e3);
-    if (run->end.is_limited)
-        fprintf(fp, ", until %s ended it; what it printed is in %s.job.txt",
-                job_ended_by(run), run->job->output);
-    else if (signal > 0)
-        fprintf(fp, ", until signal %d (%s) ended it", signal,
-                strsignal(signal));
+    if (by != NULL)
+        fprintf(fp, ", until %s ended it", by);
     else if (run->end.status != 0)
         fprintf(fp, " and ended with status %d", run->end.status);
+    if (run->end.is_limited)
+        fprintf(fp, "; what it printed is in %s.job.txt", run->job->output);
     fputs(".\n", fp);
 }
 
@@ -403,13 +406,15 @@ static void job_print_end(const struct job_run *run, FILE *fp)
 static void job_put_json(struct job_run *run, const struct job_result *r,
                          const char *why)
 {
+    char text[64];
+
     run->json = cJSON_CreateObject();
     stp_json_word(run->json, "command", run->command);
     stp_json_word(run->json, "policy", why != NULL ? NULL : run->job->output);
     stp_json_word(run->json, "why_no_policy", why);
     stp_json_number(run->json, "seconds", run->end.wall_s);
     stp_json_number(run->json, "status", run->end.status);
-    stp_json_word(run->json, "ended_by", job_ended_by(run));
+    stp_json_word(run->json, "ended_by", job_ended_by(run, text));
     stp_json_number(run->json, "comparisons", (double)r->last.n_blocks);
     stp_json_job_rules(run->json, &r->rules);
     stp_json_learned_keys(run->json, &r->last);
