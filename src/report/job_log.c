@@ -111,6 +111,8 @@ const struct stp_log_row stp_log_rows[] = {
     {STP_LOG_SAID, COMM, "INIT", 21, 32, "MNNVL 0 cliqueId", "NVLink between nodes", "none"},
     {STP_LOG_SAID, COMM, "INIT", 21, 32, "MNNVL 1 cliqueId %s cliqueSize %u", "NVLink between nodes", "$1 GPUs"},
     {STP_LOG_SAID, NONE, "GRAPH", 27, 32, "Disabling LL128 over all PxN connections", NULL, NULL},
+    {STP_LOG_TABLE, NONE, "TUNING", 18, 32, "Algorithm | Tree", NULL, NULL},
+    {STP_LOG_TABLE, NONE, "TUNING", 8, 17, "Latency/AlgBw | Tree/", NULL, NULL},
     {STP_LOG_COSTS, COMM, "TUNING", 21, 32, "AllReduce |%s/%u |%s/%u |%s/%u |%s/%u |%s/%u |%s/%u |", "?GB/s by NCCL's model", "tree LL $1, LL128 $2, Simple $3; ring LL $4, LL128 $5, Simple $6"},
     {STP_LOG_RAN, DECISION, "TUNING", 21, 22, "%0%u Bytes -> Algo %u proto %u time", NULL, "$1c\t$2@\t$3a\t$4p\t"},
     {STP_LOG_RAN, DECISION, "TUNING", 24, 32, "%w:%u Bytes -> Algo %w proto %w channel{Lo..Hi}={%u..%u}", NULL, "$1c\t$2@\t$3a\t$4p\t$5..$6"},
@@ -386,8 +388,10 @@ static bool log_complete(const struct stp_job_log *log,
 
         if (log_compare_fields(&f->thread, &fact->thread) != 0)
             continue;
-        /* trees and rings stand in the first table of a rank */
-        if (key == STP_LOG_COSTS && f->rank == fact->rank && f->row->key == key)
+        if (key == STP_LOG_COSTS && f->row->key == STP_LOG_TABLE)
+            return true;
+        /* other algorithms stand in the tables that follow */
+        if (key == STP_LOG_COSTS && f->row->key == key)
             return false;
         if (key == STP_LOG_BEST && f->row->key == STP_LOG_ASKED) {
             memmove(fact->value + 2, fact->value, 4 * sizeof(*f->value));
@@ -395,7 +399,7 @@ static bool log_complete(const struct stp_job_log *log,
             return true;
         }
     }
-    return key == STP_LOG_COSTS;
+    return false;
 }
 
 /* Reads the first message of the line, which may stand against others; returns

@@ -29,6 +29,7 @@ enum stp_log_key {
     STP_LOG_NVLS_GRAPH, /* likewise */
     STP_LOG_TREE_GRAPH, /* pattern, crossNic ... */
     STP_LOG_CHANNELS,   /* of collectives, CollNet, NVLS, p2p, a peer */
+    STP_LOG_TABLE,      /* begins that of trees and rings */
     STP_LOG_COSTS,      /* GB/s of all-reduce: tree, ring by protocol */
     STP_LOG_RAN,        /* collective, bytes, algorithm, protocol, channels */
     STP_LOG_ASKED,      /* collective, bytes */
