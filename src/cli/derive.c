@@ -265,7 +265,7 @@ static enum stp_status derive_policy(const struct derive_options *o,
                      "and decide nothing",
                      STP_DERIVE_PASSES);
     if (status == STP_OK && !origin.all_are_wrong &&
-        stp_tune_warn_of_noise(&steadiness, o->derive.min_gain, text))
+        stp_tune_warn_of_noise(&steadiness, o->derive.min_gain, 0, text))
         stp_complain("%s", text);
     stp_derived_free(&derived);
     stp_comparisons_free(&all);

@@ -53,7 +53,8 @@ bool stp_tune_has(const struct stp_dataset *data,
 }
 
 bool stp_tune_warn_of_noise(const struct stp_steadiness *steadiness,
-                            double min_gain, char text[STP_ERROR_TEXT])
+                            double min_gain, unsigned n_recorded,
+                            char text[STP_ERROR_TEXT])
 {
     size_t n;
     int len;
@@ -74,7 +75,9 @@ bool stp_tune_warn_of_noise(const struct stp_steadiness *steadiness,
     n = stp_rounds_for(steadiness, min_gain);
     if (n > 0)
         snprintf(&text[len], STP_ERROR_TEXT - (size_t)len,
-                 "; about %zu rounds would do", n);
+                 "; about %zu rounds would do%s", n,
+                 n_recorded > 0 && n > n_recorded ? ", more than were recorded"
+                                                  : "");
     else
         snprintf(&text[len], STP_ERROR_TEXT - (size_t)len,
                  ", whatever the rounds");

@@ -109,9 +109,10 @@ static struct stp_derive_terms run_terms(const struct stp_policy_origin *origin)
 }
 
 static enum stp_status run_derive_alone(const struct stp_tune_job *job,
-                                        struct stp_tune_policy *p,
+                                        struct stp_tune_result *r,
                                         struct stp_error *err)
 {
+    struct stp_tune_policy *p = &r->alone;
     const struct stp_derive_terms terms = run_terms(&p->origin);
     struct stp_wrong wrong = {0};
     char text[STP_ERROR_TEXT];
@@ -129,7 +130,8 @@ static enum stp_status run_derive_alone(const struct stp_tune_job *job,
     STP_THEN(status, stp_derive_on(&p->comparisons, &terms, &p->derived, err));
     STP_TRY(status);
     p->steadiness = stp_steadiness_of(&p->comparisons, &p->comparisons);
-    if (stp_tune_warn_of_noise(&p->steadiness, terms.min_gain, text))
+    if (stp_tune_warn_of_noise(&p->steadiness, terms.min_gain,
+                               r->info.max_rounds, text))
         stp_tune_tell(job, "%s", text);
     p->exists = true;
     return stp_tune_save_policy(p, job->files->trial, err);
@@ -473,7 +475,7 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
 
     origin.captured = stp_tune_captured(plan, &result->info);
     result->alone.origin = result->overlap.origin = origin;
-    STP_THEN(status, run_derive_alone(&job, &result->alone, err));
+    STP_THEN(status, run_derive_alone(&job, result, err));
     if (status == STP_OK && !plan->no_iterate)
         status = run_derive_overlap(&job, result, err);
     STP_THEN(status, stp_tune_verify(&job, plan, result, err));

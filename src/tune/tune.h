@@ -155,6 +155,8 @@ enum stp_status stp_tune_measure_steadiness(
     struct stp_steadiness *steadiness_ret, struct stp_error *err);
 
 /* Warns in 'text' if the rounds are too few, or the machine too unsteady, to
- * tell gains of 'min_gain' from none; false if all is well. */
+ * tell gains of 'min_gain' from none; false if all is well.  'n_recorded' is
+ * 0 if a machine can have more rounds. */
 bool stp_tune_warn_of_noise(const struct stp_steadiness *steadiness,
-                            double min_gain, char text[STP_ERROR_TEXT]);
+                            double min_gain, unsigned n_recorded,
+                            char text[STP_ERROR_TEXT]);

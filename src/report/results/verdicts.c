@@ -246,16 +246,20 @@ void stp_print_verdict_count(const char *tuner,
                 "No choice that is not %s is slower by more than %.1f percent",
                 own_choice, (1 - least) * 100);
     if (n_sure > 0)
-        fputs(", with 95 percent confidence in all of them together.", fp);
+        fprintf(fp, ", with 95 percent confidence in all of them together%s",
+                n_wide > 0 ? ", but for " : ".");
     if (n_wide > 0) {
         const struct stp_gain *gain = &stp_verify_arm(wide)->gain;
 
         verdict_name_subject(wide, subject);
         fprintf(fp,
-                "%s%zu %schoice%s may be slower, with an interval too wide to "
-                "tell, or none: at worst %s, %" PRIu64 " bytes, %.3fx (%s).",
-                n_sure > 0 ? "  " : "", n_wide, n_sure > 0 ? "further " : "",
-                STP_S(n_wide), subject, wide->n_bytes, gain->gain,
+                "%zu %s may be slower, with an interval too wide to tell, or "
+                "none: at worst %s, %" PRIu64 " bytes, %.3fx (%s).",
+                n_wide,
+                n_sure > 0   ? "that"
+                : n_wide > 1 ? "choices"
+                             : "choice",
+                subject, wide->n_bytes, gain->gain,
                 isinf(gain->high) && gain->n_pairs > 1
                     ? "no interval"
                     : STP_INTERVAL_TEXT(gain));
