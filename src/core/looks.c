@@ -18,8 +18,10 @@ static const struct {
     {{"^\x7f"
       "ELF"},
      "a program or a library"},
-    {{"^\x1f\x8b"}, "a compressed file (gzip)"},
-    {{"^\x28\xb5\x2f\xfd"}, "a compressed file (zstd)"},
+    {{"^\x1f\x8b"}, "a compressed file (gunzip makes it readable)"},
+    {{"^\x28\xb5\x2f\xfd"}, "a compressed file (unzstd makes it readable)"},
+    {{"^\3757zXZ"}, "a compressed file (unxz makes it readable)"},
+    {{"^BZh"}, "a compressed file (bunzip2 makes it readable)"},
     {{"^PK\x03\x04"}, "an archive (zip), as torch.save() writes"},
     {{"^%PDF"}, "a PDF"},
     {{"^\x89PNG"}, "an image (PNG)"},
