@@ -254,18 +254,24 @@ int stp_report_arms(const char *list, const struct stp_dataset *data)
     return stp_complain("none of the arms that --arms names ran");
 }
 
-int stp_report_wrong(const struct stp_dataset *data, bool any)
+void stp_report_text(const char *path, struct stp_dataset *data)
+{
+    if (data->doubt[0] != '\0')
+        stp_complain("warning: %s: %s", path, data->doubt);
+    if (data->said[0] != '\0')
+        stp_complain("note: %s: %s", path, data->said);
+    data->doubt[0] = data->said[0] = '\0';
+}
+
+int stp_report_wrong(const char *path, const struct stp_dataset *data, bool any)
 {
     struct stp_wrong wrong = {0};
     char text[STP_ERROR_TEXT];
 
-    if (data->doubt[0] != '\0')
-        stp_complain("warning: %s", data->doubt);
-    if (data->said[0] != '\0')
-        stp_complain("note: %s", data->said);
     while (stp_next_wrong(data, &wrong)) {
         stp_wrong_text(&wrong, text);
-        stp_complain("%s", text);
+        stp_complain("%s%s%s", path != NULL ? path : "",
+                     path != NULL ? ": " : "", text);
     }
     any &= wrong.like != NULL;
     return any || stp_kind_is_wrong(data, STP_ARM_AUTO) ? STP_EXIT_FAILED

@@ -310,10 +310,15 @@ int stp_check_arms(const char *arms, const char *channels, const int *colls,
  * status: a failure if none that is named ran. */
 int stp_report_arms(const char *arms, const struct stp_dataset *data);
 
-/* Says what of a text contradicts the rest of it, and names each arm with wrong
- * elements.  Returns the exit status: a failure if
- * NCCL's own choice is one of them, or 'any' is set and there is one. */
-int stp_report_wrong(const struct stp_dataset *data, bool any);
+/* Says what of the file's text contradicts the rest of it, or is no result, and
+ * takes that out of the data. */
+void stp_report_text(const char *path, struct stp_dataset *data);
+
+/* Names each arm with wrong elements, and the file (NULL: none).  Returns the
+ * exit status: a failure if NCCL's own choice is one of them, or 'any' is set
+ * and there is one. */
+int stp_report_wrong(const char *path, const struct stp_dataset *data,
+                     bool any);
 
 /* Checks that sizes have an order; complains, returns the exit status. */
 int stp_check_sizes(const struct stp_measure_options *measure);

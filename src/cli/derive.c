@@ -159,11 +159,8 @@ static enum stp_status load_file(const struct derive_options *o,
         status = stp_measurements_read(text, len, &data->data, err);
     free(text);
     /* each file's own; pooled data keep one */
-    if (status == STP_OK && data->data.doubt[0] != '\0')
-        stp_complain("warning: %s: %s", input->path, data->data.doubt);
-    if (status == STP_OK && data->data.said[0] != '\0')
-        stp_complain("note: %s: %s", input->path, data->data.said);
-    data->data.doubt[0] = data->data.said[0] = '\0';
+    if (status == STP_OK)
+        stp_report_text(input->path, &data->data);
     return status;
 }
 
@@ -357,7 +354,7 @@ static int derive_run(const struct derive_options *o, struct derive_data *data)
         strncmp(data->data.gpu, "NVIDIA GB", 9) == 0)
         stp_complain("warning: nNodes counts hosts, but NCCL those of an "
                      "NVLink domain as one: its log of a run tells them");
-    exit_status = stp_report_wrong(&data->data, false);
+    exit_status = stp_report_wrong(NULL, &data->data, false);
     status = o->as == DERIVE_POLICY ? derive_policy(o, &data->data, &err)
                                     : memory_derive(o, &data->data, &err);
     return status == STP_OK ? exit_status : stp_complain_error(NULL, &err);

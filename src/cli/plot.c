@@ -184,8 +184,10 @@ static enum stp_status plot_measurements(struct plot_options *o,
                               "times of iterations, expected those of "
                               "collectives alone: `steptune iterate -o DIR` "
                               "plots iterations as it measures them");
-        if (status == STP_OK)
-            o->exit_status |= stp_report_wrong(&sets[i], false);
+        if (status == STP_OK) {
+            stp_report_text(o->error_path, &sets[i]);
+            o->exit_status |= stp_report_wrong(o->error_path, &sets[i], false);
+        }
     }
     if (status == STP_OK)
         o->error_path = NULL;

@@ -435,7 +435,7 @@ static int record_report_wrong(struct stp_machine_record *m)
         (m->sweep.n_rows > 0 &&
          stp_measurements_pool(&checked, &m->sweep, false, &err) != STP_OK))
         exit_status = stp_complain_error(NULL, &err);
-    else if (stp_report_wrong(&checked, true) != STP_EXIT_OK) {
+    else if (stp_report_wrong(NULL, &checked, true) != STP_EXIT_OK) {
         exit_status = STP_EXIT_FAILED;
         record_drop_wrong(&m->window, &checked);
         record_drop_wrong(&m->sweep, &checked);

@@ -156,8 +156,10 @@ int stp_cmd_report(int argc, char **argv)
                                               NULL) == STP_OK &&
                     stp_is_auto_alone(&data[i]);
     if (is_normal) {
-        exit_status = stp_report_wrong(&data[0], false);
-        exit_status |= stp_report_wrong(&data[1], false);
+        for (int i = 0; i < o.paths.n; i++) {
+            stp_report_text(o.paths.v[i], &data[i]);
+            exit_status |= stp_report_wrong(o.paths.v[i], &data[i], false);
+        }
         status = report_normal(&o, &data[0], &data[1], &err);
         o.paths.n = 1; /* of which the page is */
     }

@@ -461,7 +461,7 @@ static int sweep_body(void *user, const struct stp_world *world)
     if (status == STP_OK && world->rank == 0) {
         exit_status = stp_report_arms(s.o->arms, &s.data);
         stp_report_again(&s.data);
-        if (stp_report_wrong(&s.data, true) != STP_EXIT_OK)
+        if (stp_report_wrong(NULL, &s.data, true) != STP_EXIT_OK)
             exit_status = STP_EXIT_FAILED;
     }
     stp_dataset_free(&s.data);

@@ -220,8 +220,8 @@ static int verify_body(void *user, const struct stp_world *world)
     if (world->rank == 0)
         stp_report_again(&v.data);
     n_failed = stp_count_verdicts(&v.verdicts).n_slower;
-    n_failed +=
-        world->rank == 0 && stp_report_wrong(&v.data, true) != STP_EXIT_OK;
+    n_failed += world->rank == 0 &&
+                stp_report_wrong(NULL, &v.data, true) != STP_EXIT_OK;
     stp_comparisons_free(&v.verdicts);
     stp_dataset_free(&v.data);
     stp_policy_free(v.memory);

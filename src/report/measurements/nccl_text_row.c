@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "analyse/bandwidth.h"
+#include "core/names.h"
 #include "core/dtype.h"
 #include "core/policy/policy.h"
 #include "core/room.h"
@@ -294,11 +295,11 @@ void stp_nccl_figures_add(struct stp_nccl_figures *f,
          i++)
         if (!figures_are_near(row, figures[i].said, figures[i].ours, p->us))
             snprintf(doubt, size,
-                     "%s %g, but %" PRIu64
-                     " bytes in %g us among %u ranks, as the text lists, are "
-                     "%.6g",
-                     figures[i].name, figures[i].said, row->n_bytes, p->us,
-                     m->n_ranks, figures[i].ours);
+                     "%s %g, but %s of %" PRIu64
+                     " bytes in %g us among %u ranks comes to %.6g",
+                     figures[i].name, figures[i].said,
+                     coll >= 0 ? stp_coll_name(coll) : "a collective",
+                     row->n_bytes, p->us, m->n_ranks, figures[i].ours);
     if (!(p->algbw > digits) || !(p->busbw > 0))
         return;
     f->tells_ranks |= p->algbw != p->busbw;

@@ -212,7 +212,7 @@ TEST_F(Read, FiguresOfATextAreHeldAgainstEachOther)
         EXPECT_STREQ("", data_.doubt);
 
         if (Parse(head + list + columns + bad, -1) == STP_OK)
-            EXPECT_THAT(data_.doubt, HasSubstr("as the text lists"));
+            EXPECT_THAT(data_.doubt, HasSubstr("ranks comes to"));
         else
             EXPECT_THAT(err_.text, HasSubstr("expected the whole list"));
 
