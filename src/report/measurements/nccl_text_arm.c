@@ -94,6 +94,14 @@ static enum stp_status arm_set(struct stp_dataset *data,
                 " bytes, expected NCCL_DEBUG_SUBSYS=TUNING or an arm such as "
                 "ring/ll128",
                 name, m->n_bytes);
+        if (is_forced &&
+            !stp_pair_exists(m->coll,
+                             arm->algo == STP_ANY ? m->ran_algo : arm->algo,
+                             arm->proto == STP_ANY ? m->ran_proto : arm->proto))
+            return stp_fail(err, STP_ERR_RANGE,
+                            "arm %s, but no NCCL has it for %s, expected a "
+                            "pair such as ring/ll128",
+                            name, stp_coll_name(m->coll));
         m->arm = *arm;
     }
     return STP_OK;
