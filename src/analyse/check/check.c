@@ -393,7 +393,9 @@ static void rules_check_earlier(struct check *c, size_t i)
 
 /* ---- gaps ---- */
 
-static void rules_add_gap(struct check *c, size_t i, size_t next)
+/* 'kind' says whether other calls have a rule there. */
+static void rules_add_gap(struct check *c, size_t i, size_t next,
+                          const char *kind)
 {
     const struct stp_rule *rule = stp_policy_rule(c->policy, i);
     struct stp_finding *f = check_add(c, i, STP_CHECK_GAP, "max_bytes", NULL);
@@ -402,9 +404,9 @@ static void rules_add_gap(struct check *c, size_t i, size_t next)
     if (next == c->n) {
         f->fix = rule->bytes.max == UINT32_END ? STP_FIX_END : STP_FIX_NONE;
         snprintf(f->text, sizeof(f->text),
-                 "no rule decides %s above %" PRIu64 " bytes%s; inf would have "
-                 "no end",
-                 coll, rule->bytes.max,
+                 "no rule decides %s%s above %" PRIu64 " bytes%s; inf would "
+                 "have no end",
+                 coll, kind, rule->bytes.max,
                  stp_policy_get_kind(c->policy) == STP_POLICY_OF_ARMS
                      ? ""
                      : ", so that buffers stay plain there");
@@ -412,10 +414,10 @@ static void rules_add_gap(struct check *c, size_t i, size_t next)
     }
     check_add_other(c, next, f);
     snprintf(f->text, sizeof(f->text),
-             "no rule decides %s from %" PRIu64 " to %" PRIu64
+             "no rule decides %s%s from %" PRIu64 " to %" PRIu64
              " bytes, between this rule and line %u",
-             coll, rule->bytes.max + 1, c->boxes[next].side[SIDE_BYTES].min - 1,
-             f->others[0]);
+             coll, kind, rule->bytes.max + 1,
+             c->boxes[next].side[SIDE_BYTES].min - 1, f->others[0]);
 }
 
 /* Derived policies end where nobody measured, and mean it, and those of buffers
@@ -430,7 +432,8 @@ static void rules_check_gap(struct check *c, size_t i)
     struct box above = c->boxes[i]; /* what it would match without end */
     uint64_t limit = 0;             /* 2^64: where 'next' begins */
     size_t next = c->n;
-    bool told = false; /* by an earlier rule with the same end */
+    bool told = false;   /* by an earlier rule with the same end */
+    bool others = false; /* that match other calls, above */
 
     if (c->idle[i] || end == UINT64_MAX)
         return;
@@ -438,9 +441,12 @@ static void rules_check_gap(struct check *c, size_t i)
         const struct stp_range *bytes = &c->boxes[j].side[SIDE_BYTES];
 
         if (bytes->max < end || j == i || c->idle[j] ||
-            stp_policy_rule(c->policy, j)->coll != coll ||
-            !box_meets(&c->boxes[i], &c->boxes[j], SIDE_NODES))
+            stp_policy_rule(c->policy, j)->coll != coll)
             continue;
+        if (!box_meets(&c->boxes[i], &c->boxes[j], SIDE_NODES)) {
+            others |= bytes->max > end;
+            continue;
+        }
         if (bytes->min <= end + 1 && bytes->max > end)
             return;
         told |= j < i && bytes->max == end;
@@ -452,7 +458,7 @@ static void rules_check_gap(struct check *c, size_t i)
     above.side[SIDE_BYTES] = (struct stp_range){end + 1, limit - 1};
     if ((next == c->n ? end >= UINT32_END : is_of_arms && !told) &&
         box_exists(&above))
-        rules_add_gap(c, i, next);
+        rules_add_gap(c, i, next, others ? " of this rule's kind" : "");
 }
 
 /* Finds rules of sums that decide about more than a measured size of one
