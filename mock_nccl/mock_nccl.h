@@ -261,6 +261,9 @@ void mock_set_log_level(ncclDebugLogLevel level);
 
 /* ---- libnccl ---- */
 
+/* The supported versions, for messages. */
+#define MOCK_VERSIONS "2.21 to 2.32"
+
 /* The names of the supported versions, oldest first: "2.21" and so on. NULL for
  * 'i' beyond the last. */
 const char *mock_release_name(size_t i);

@@ -316,6 +316,3 @@ const struct mock_line *mock_line_find(const struct mock_loader_rules *rules,
 /* The version of a name, "2.28" or "2.28.9"; NULL means 2.28. Versions newer
  * than the newest are the newest. Returns NULL for unknown names. */
 const struct mock_version *mock_version_find(const char *name);
-
-/* The supported versions, for error messages. */
-#define MOCK_VERSIONS "2.21 to 2.32"

@@ -138,10 +138,11 @@ static enum stp_status explain_read_versions(struct explain *e)
         mock_release_is_newer(rest) ||
         (text[len] != '\0' && e->last <= e->first) ||
         rest[strspn(rest, digits)] != '\0')
-        return STP_REFUSE(e->err,
-                          "--nccl '%.80s' is no version of NCCL and no range "
-                          "of them, expected such as 2.24 or 2.21-2.32",
-                          text);
+        return STP_REFUSE(
+            e->err,
+            "--nccl '%.80s', expected a version from " MOCK_VERSIONS
+            " or a range of them, such as 2.24 or 2.21-2.32",
+            text);
     if (e->last < 0)
         memcpy(e->nccl, first, sizeof(first));
     return STP_OK;

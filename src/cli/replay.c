@@ -66,6 +66,10 @@ static void replay_check_options(void *options, struct argp_state *state)
 {
     const struct replay_options *o = options;
 
+    if (o->nccl != NULL && mock_release_find(o->nccl) < 0)
+        stp_usage_error(
+            state, "--nccl '%.80s', expected a version from " MOCK_VERSIONS,
+            o->nccl);
     if (o->trace == NULL && o->contract == NULL)
         stp_usage_error(state,
                         "nothing to replay, expected --trace or --contract");
