@@ -10,6 +10,7 @@
 #include "analyse/replay/replay.h"
 #include "analyse/traces/traces.h"
 #include "cli/cli.h"
+#include "core/text.h"
 #include "launch/stop.h"
 #include "report/results/results.h"
 
@@ -111,15 +112,17 @@ static int replay_play(const struct replay_options *o,
         if (trace->n_skips > 0 || strcmp(trace->format, "steptune CSV") != 0)
             stp_print_trace(trace, stdout);
         if (replay.resized)
-            printf("modelled: %s has %u GPUs, and for others NCCL would search "
-                   "its graphs anew\n",
+            printf("modelled: %s has %u ranks, and for another number "
+                   "NCCL would search its graphs anew\n",
                    o->machine.on, replay.machine_ranks);
-        printf("%zu collectives in %zu steps, on %u ranks, in %u random "
-               "schedules: all ranks agree\n"
-               "rank 0 asks its tuner %" PRIu64 " times and runs %" PRIu64
-               " collectives\n",
-               trace->n_rows, replay.n_steps, replay.n_ranks, o->n_seeds,
-               replay.n_asked, replay.n_run);
+        printf("%zu collective%s in %zu step%s, on %u rank%s, in %u random "
+               "schedule%s: all ranks agree\n"
+               "rank 0 asks its tuner %" PRIu64 " time%s and runs %" PRIu64
+               " collective%s\n",
+               trace->n_rows, STP_S(trace->n_rows), replay.n_steps,
+               STP_S(replay.n_steps), replay.n_ranks, STP_S(replay.n_ranks),
+               o->n_seeds, STP_S(o->n_seeds), replay.n_asked,
+               STP_S(replay.n_asked), replay.n_run, STP_S(replay.n_run));
         stp_print_unaligned(trace, &replay, stdout);
         putchar('\n');
     }
