@@ -205,18 +205,17 @@ static void log_judge(struct stp_doctor *d, const struct stp_job_log *log)
 static void log_judge_first(struct stp_doctor *d, const struct stp_job_log *log,
                             enum stp_log_key key, const char *what)
 {
-    const struct stp_log_fact *first =
-        stp_log_next(log, key, STP_LOG_ANY, NULL);
-    const struct stp_log_fact *f = first;
+    const struct stp_log_fact *f = NULL, *first = NULL;
     char text[240], more[40] = "";
     size_t n = 0;
 
+    for (; (f = stp_log_next(log, key, STP_LOG_ANY, f)) != NULL; n++)
+        if (first == NULL || f->line < first->line)
+            first = f;
     if (first == NULL)
         return;
-    while ((f = stp_log_next(log, key, STP_LOG_ANY, f)) != NULL)
-        n++;
-    if (n > 0)
-        snprintf(more, sizeof(more), " and %zu more", n);
+    if (n > 1)
+        snprintf(more, sizeof(more), ", the first of %zu", n);
     const struct stp_field said =
         key == STP_LOG_FAILURE ? first->message : first->value[0];
     stp_printable(said.s, said.len, text, sizeof(text));
