@@ -143,6 +143,9 @@ static enum stp_status explain_read_versions(struct explain *e)
             "--nccl '%.80s', expected a version from " MOCK_VERSIONS
             " or a range of them, such as 2.24 or 2.21-2.32",
             text);
+    if (e->last >= 0 && e->o->csv)
+        return STP_REFUSE(
+            e->err, "--nccl '%.80s', expected one version with --csv", text);
     if (e->last < 0)
         memcpy(e->nccl, first, sizeof(first));
     return STP_OK;
