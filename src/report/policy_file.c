@@ -91,10 +91,17 @@ void stp_no_rule_write(const struct stp_policy_origin *origin, FILE *fp)
     struct stp_source_count count = {0};
     size_t n_modelled;
     bool has_rounds = false; /* times that rules may rest on */
+    bool has_arm = false;    /* that a rule can name */
 
-    for (size_t i = 0; i < data->n_rows; i++)
+    for (size_t i = 0; i < data->n_rows; i++) {
         has_rounds |= stp_source_decides(data->rows[i].source) &&
                       (origin->trusts_passes || !data->rows[i].single_pass);
+        has_arm |= data->rows[i].arm.kind == STP_ARM_FORCED;
+    }
+    if (!has_arm) {
+        fputs("no arm that a rule can name was timed", fp);
+        return;
+    }
     if (origin->all_are_wrong) {
         fprintf(fp, "at no size %s and another arm have right results",
                 STP_AUTO_WORDS(data->tuner));
