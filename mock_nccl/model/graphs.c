@@ -226,7 +226,12 @@ static ncclResult_t graphs_parse(struct parser *p, FILE *file)
         if (p->rc != ncclSuccess)
             return p->rc;
         if (status != XML_STATUS_OK)
-            graphs_fail(p, "%s", XML_ErrorString(XML_GetErrorCode(p->xml)));
+            graphs_fail(p, "%s",
+                        XML_GetErrorCode(p->xml) ==
+                                XML_ERROR_JUNK_AFTER_DOC_ELEMENT
+                            ? "text behind </graphs>, expected the graphs of "
+                              "all nodes in one <graphs>"
+                            : XML_ErrorString(XML_GetErrorCode(p->xml)));
     } while (!done && p->rc == ncclSuccess);
     return p->rc;
 }
