@@ -152,6 +152,9 @@ enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
         if (locate_file(path, here, "../" STP_MACHINES_DIR, on) &&
             locate_is_folder(path))
             return STP_OK;
+        if (locate_file(path, on, "", "machine.csv") &&
+            stp_absolute_path(on, path))
+            return STP_OK;
     }
     /* the error names the machine that it nearly is */
     list = stp_list_machines();
