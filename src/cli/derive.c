@@ -146,11 +146,11 @@ static enum stp_status load_file(const struct derive_options *o,
         status =
             STP_REFUSE(err, "%s, which name their arms, expected %s for --arm",
                        ours, theirs);
-    else if (o->coll >= 0 && !is_text)
+    else if ((o->coll >= 0 || o->n_ranks > 0) && !is_text)
         status = STP_REFUSE(
             err,
-            "%s, which name their collectives, expected %s for --collective",
-            ours, theirs);
+            "%s, which name their collectives and ranks, expected %s for %s",
+            ours, theirs, o->coll >= 0 ? "--collective" : "--ranks");
     else if (is_text)
         status = stp_nccl_text_add(text, len, o->coll, o->n_ranks,
                                    input->has_arm ? &input->arm : NULL,

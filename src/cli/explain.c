@@ -46,7 +46,8 @@ static const struct stp_option explain_table[] = {
      .expected = "a size from 1 to 16384G"},
     {"nccl", 0, "VERSIONS", stp_option_text, AT(nccl),
      .needs.without = {"diff"}},
-    {"table", 0, NULL, stp_option_flag, .at = AT(table)},
+    {"table", 0, NULL, stp_option_flag, AT(table),
+     .needs.without = {"why", "diff"}},
     {"diff", 0, "OTHER", stp_option_text, AT(diff), .needs.without = {"why"}},
     {"csv", 0, NULL, stp_option_flag, AT(csv),
      .needs.without = {"why", "diff"}},
@@ -75,11 +76,20 @@ static void explain_check_options(void *options, struct argp_state *state)
                         "nothing to compare, expected --plugin or --policy");
 }
 
+static const char *explain_find_log(const struct stp_given *given)
+{
+    return stp_given_arguments(given) > 0 ? "with a log" : NULL;
+}
+
 static const struct stp_command_line explain_line = {
-    .groups = (const struct stp_option_group[]){{.options = explain_table},
-                                                {.options = stp_recorded_table,
-                                                 .at = AT(machine)},
-                                                {0}},
+    .groups =
+        (const struct stp_option_group[]){
+            {.options = explain_table, .needs.find_idle = explain_find_log},
+            {.options = stp_recorded_table,
+             .at = AT(machine),
+             .needs.find_idle = explain_find_log,
+             .of = "on"},
+            {0}},
     .args_doc = "[FILE]",
     .arguments = AT(file),
     .one = "file, or a folder of files",

@@ -16,6 +16,11 @@ static const char *groups_find_fsdp(const struct stp_given *given)
                : NULL;
 }
 
+static const char *groups_find_unrecorded(const struct stp_given *given)
+{
+    return stp_given_is_recorded(given) ? NULL : "without a recorded machine";
+}
+
 /* ---- the tables ---- */
 
 #define AT(member) offsetof(struct stp_machine_options, member)
@@ -23,8 +28,10 @@ static const char *groups_find_fsdp(const struct stp_given *given)
 const struct stp_option stp_machine_table[] = {
     {"on", 0, "MACHINE", stp_option_text, .at = AT(on)},
     {"json", 0, NULL, stp_option_flag, .at = AT(json)},
-    {"seed", 0, "N", stp_option_number, AT(seed), .value = "1"},
-    {"stalls", 0, "SHARE", stp_option_share, AT(stalls), .value = "0%"},
+    {"seed", 0, "N", stp_option_number, AT(seed), .value = "1",
+     .needs.find_idle = groups_find_unrecorded},
+    {"stalls", 0, "SHARE", stp_option_share, AT(stalls), .value = "0%",
+     .needs.find_idle = groups_find_unrecorded},
     {0},
 };
 

@@ -167,6 +167,9 @@ int stp_cmd_report(int argc, char **argv)
     stp_dataset_free(&data[1]);
     STP_THEN(status, stp_page_find((const char *const *)o.paths.v,
                                    (size_t)o.paths.n, found, &err));
+    if (status == STP_OK && !is_normal && o.machine.on != NULL)
+        status = STP_REFUSE(&err, "--on has no effect on a policy, or on times "
+                                  "of other arms than AUTO");
     found->sources.title = o.title;
     /* the measurements that lie beside a policy are no options or arguments */
     for (int i = 0; i < STP_PAGE_N_SOURCES && status == STP_OK; i++)

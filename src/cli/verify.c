@@ -30,7 +30,7 @@ enum { WARMUP = 3 };
 
 static const struct stp_option verify_table[] = {
     {"iterate", 0, NULL, stp_option_flag, .at = AT(iterates)},
-    {"table", 0, NULL, stp_option_flag, .at = AT(table)},
+    {"table", 0, NULL, stp_option_flag, AT(table), .needs.without = {"json"}},
     {"proof", 0, NULL, stp_option_flag, .at = AT(proof)},
     {0},
 };

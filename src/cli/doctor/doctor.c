@@ -22,7 +22,8 @@ struct doctor_options {
 #define AT(member) offsetof(struct doctor_options, member)
 
 static const struct stp_option doctor_table[] = {
-    {"policy", 0, "FILE", stp_option_text, .at = AT(policy)},
+    {"policy", 0, "FILE", stp_option_text, AT(policy),
+     .needs.without = {"backend"}},
     {"backend", 0, "NAME", stp_option_backend, AT(backend),
      .words = stp_backends},
     {"measurements", 0, "FILE", stp_option_text, .at = AT(measurements)},
@@ -30,7 +31,7 @@ static const struct stp_option doctor_table[] = {
      .needs.without = {"policy", "backend"}},
     {"headers", 0, "FOLDER", stp_option_text, AT(headers),
      .needs.without = {"policy", "backend"}},
-    {"json", 0, NULL, stp_option_flag, .at = AT(json)},
+    {"json", 0, NULL, stp_option_flag, AT(json), .needs.without = {"headers"}},
     {0},
 };
 

@@ -254,11 +254,12 @@ enum stp_status stp_measurements_load_any(const char *path, int coll,
     STP_TRY(stp_read_file(path, STP_MEASUREMENTS_MAX, &text, &len, err));
     if (stp_nccl_text_is(text, len))
         status = stp_nccl_text_read(text, len, coll, n_ranks, data, NULL, err);
-    else if (coll >= 0)
+    else if (coll >= 0 || n_ranks > 0)
         status = stp_fail(err, STP_ERR_RANGE,
                           "measurements of Steptune, which name their "
-                          "collectives, expected text of nccl-tests for "
-                          "--collective");
+                          "collectives and ranks, expected text of nccl-tests "
+                          "for %s",
+                          coll >= 0 ? "--collective" : "--ranks");
     else
         status = stp_measurements_read(text, len, data, err);
     free(text);
