@@ -41,8 +41,9 @@ const char *stp_memory_text(int memory, int min_ctas,
 bool stp_memory_is_symmetric(int memory);
 
 /* A message is staged only if each of its parts, of which an all-reduce has
- * one, is a multiple of so many bytes. */
-enum { STP_STAGE_UNIT = 16 };
+ * one, is a multiple of so many bytes, and all of it no more than the second:
+ * beyond it copies cost too much. */
+enum { STP_STAGE_UNIT = 16, STP_STAGE_MAX = 64 << 20 };
 
 /* The bytes of a message that NCCL's symmetric kernels move in one round: 8 KiB
  * for each CTA ('min_ctas', or 64 if it is 0) of an all-reduce's message, else

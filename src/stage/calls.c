@@ -172,8 +172,7 @@ static enum stp_plain collective_decide(const struct collective *k,
 
     if (c->why != STP_STAGED)
         return c->why;
-    if (part == 0 || part % STP_STAGE_UNIT != 0 || k->count > STP_MAX_MESSAGE ||
-        query.n_bytes > STP_MAX_MESSAGE)
+    if (k->count > STP_STAGE_MAX) /* no product is too large, then */
         return STP_PLAIN_RULE;
     rule = collective_find_rule(c, &query);
     if (rule == NULL) {

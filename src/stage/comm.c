@@ -209,14 +209,20 @@ static void comm_take_rules(struct stp_stage *p, struct stp_comm *c)
         int t = 0;
 
         if (!stp_memory_rule_is_for(rule, &query) ||
-            rule->bytes.min > STP_MAX_MESSAGE || c->n_rules == STP_N_RULES)
+            stp_memory_rule_is_idle(rule) != NULL)
             continue;
+        if (c->n_rules == STP_N_RULES) {
+            stp_say(false,
+                    "of the rules for %d ranks, the %d before line %u apply",
+                    c->n_ranks, STP_N_RULES, rule->line);
+            break;
+        }
         if (rule->memory != STP_MEMORY_PLAIN &&
             (rule->overlap == -1 || rule->overlap == (int)p->overlaps)) {
             while (t < c->n_twins && c->twins[t].min_ctas != rule->min_ctas)
                 t++;
-            most = rule->bytes.max < STP_MAX_MESSAGE ? rule->bytes.max
-                                                     : STP_MAX_MESSAGE;
+            most = rule->bytes.max < STP_STAGE_MAX ? rule->bytes.max
+                                                   : STP_STAGE_MAX;
             most = (most + STP_PLACE - 1) / STP_PLACE * STP_PLACE;
             if (t == STP_N_TWINS)
                 most = 0; /* its messages stay plain */
@@ -424,7 +430,10 @@ static void opening_begin(struct stp_stage *p, struct opening *o,
     if (o->aside == NULL) {
         comm_take_rules(p, c);
         o->aside = c->n_twins == 0
-                       ? p->overlaps
+                       ? c->n_rules == STP_N_RULES
+                             ? "none of the first 64 rules for so many ranks "
+                               "stages anything"
+                         : p->overlaps
                              ? "no rule is for so many ranks on one host, this "
                                "GPU and jobs in which compute goes on beside "
                                "collectives (NCCL_WORKLOAD_OVERLAP is not 0)"

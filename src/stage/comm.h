@@ -4,7 +4,7 @@
  * A twin is ncclCommSplit()'s copy of the application's communicator with as
  * many CTAs as a rule wants.  It is made when the communicator is, never later:
  * a first call may be captured.  Its memory holds the largest message that its
- * rules name, up to STP_MAX_MESSAGE, is registered with it, and is used from
+ * rules name, up to STP_STAGE_MAX, is registered with it, and is used from
  * its begin on by each call (several calls of one group follow one another), so
  * that the place of a call is the same on all ranks. */
 #pragma once
@@ -13,9 +13,8 @@
 #include "stage/stage.h"
 
 enum {
-    STP_MAX_MESSAGE = 64 << 20, /* bytes: beyond it copies cost too much */
-    STP_N_RULES = 64,           /* of a communicator, at most */
-    STP_PLACE = 1024,           /* a call's place begins at a multiple */
+    STP_N_RULES = 64, /* of a communicator, at most */
+    STP_PLACE = 1024, /* a call's place begins at a multiple */
 };
 
 struct stp_twin {

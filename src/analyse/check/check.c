@@ -357,6 +357,7 @@ static void rules_check_earlier(struct check *c, size_t i)
     const struct stp_rule *rule = stp_policy_rule(c->policy, i);
     const bool is_of_arms =
         stp_policy_get_kind(c->policy) == STP_POLICY_OF_ARMS;
+    const char *idle = stp_memory_rule_is_idle(rule);
     bool is_shadowed = false;
     struct box both;
     size_t n_met = 0;
@@ -369,6 +370,10 @@ static void rules_check_earlier(struct check *c, size_t i)
                   "no NCCL has %s/%s for %s, so that this rule never decides",
                   stp_algo_name(rule->algo), stp_proto_name(rule->proto),
                   stp_coll_name(rule->coll))
+            ->fix = STP_FIX_DROP;
+    else if (idle != NULL)
+        check_add(c, i, STP_CHECK_NO_KERNEL, NULL,
+                  "%s, so that this rule never decides", idle)
             ->fix = STP_FIX_DROP;
     else if (!box_exists(&c->boxes[i]))
         check_add(c, i, STP_CHECK_DEAD, NULL,

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "nccl_tuner_abi.h"
+
 enum stp_policy_kind stp_policy_kind_of_file(const char *path)
 {
     static const char *const suffixes[STP_N_POLICY_KINDS] = {
@@ -56,10 +58,43 @@ bool stp_memory_rule_is_for(const struct stp_rule *rule,
             (query->gpu != NULL && strcmp(rule->gpu, query->gpu) == 0));
 }
 
+static bool memory_stages(int coll)
+{
+    return coll == ncclFuncAllReduce || coll == ncclFuncAllGather ||
+           coll == ncclFuncReduceScatter;
+}
+
+const char *stp_memory_rule_is_idle(const struct stp_rule *rule)
+{
+    const bool is_one = rule->bytes.min == rule->bytes.max;
+
+    return rule->memory != STP_MEMORY_STAGE ? NULL
+           : !memory_stages(rule->coll)
+               ? "allgather, reducescatter and allreduce alone are staged"
+           : rule->bytes.min > STP_STAGE_MAX
+               ? "no message above 64 MiB is staged"
+           : is_one && rule->bytes.min % STP_STAGE_UNIT != 0
+               ? "only multiples of 16 bytes are staged"
+           : rule->nodes.min > 1 ? "nothing is staged over several hosts"
+                                 : NULL;
+}
+
+static bool memory_is_staged(const struct stp_memory_query *query)
+{
+    const uint64_t n_parts =
+        query->coll == ncclFuncAllReduce ? 1 : query->n_ranks;
+
+    return memory_stages(query->coll) && query->n_nodes == 1 &&
+           query->n_bytes > 0 && query->n_bytes <= STP_STAGE_MAX &&
+           query->n_bytes % n_parts == 0 &&
+           query->n_bytes / n_parts % STP_STAGE_UNIT == 0;
+}
+
 bool stp_memory_rule_matches(const struct stp_rule *rule,
                              const struct stp_memory_query *query)
 {
     return rule->coll == query->coll &&
+           (rule->memory != STP_MEMORY_STAGE || memory_is_staged(query)) &&
            stp_memory_rule_decides(rule, query->n_ranks, query->n_bytes) &&
            (rule->overlap == -1 || rule->overlap == (int)query->overlaps) &&
            (rule->graph == -1 || rule->graph == (int)query->captured) &&

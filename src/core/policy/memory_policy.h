@@ -50,6 +50,10 @@ bool stp_memory_rule_decides(const struct stp_rule *rule, uint64_t n_ranks,
 bool stp_memory_rule_is_for(const struct stp_rule *rule,
                             const struct stp_memory_query *query);
 
+/* Why a rule stages nothing at all; NULL: it may, or is for no staging. */
+const char *stp_memory_rule_is_idle(const struct stp_rule *rule);
+
+/* A rule matches no message that the library does not stage. */
 bool stp_memory_rule_matches(const struct stp_rule *rule,
                              const struct stp_memory_query *query);
 

@@ -39,25 +39,26 @@ inline bool Matches(const stp_rule &r, const stp_shape &shape,
 
 // Whether each CTA moves 8 KiB of every part, for each rank if they sum, again
 // and again until nothing is left.
-inline bool FillsRounds(const stp_rule &r, const stp_memory_query &query)
+inline bool FillsRounds(const stp_rule &r, const stp_memory_query &query,
+                        uint64_t n_parts)
 {
-    const uint64_t by_rank[][2] = {{1, 1},
-                                   {1, query.n_ranks},
-                                   {query.n_ranks, 1},
-                                   {query.n_ranks, query.n_ranks},
-                                   {1, query.n_ranks}};
-    const uint64_t *const parts_and_sums = by_rank[r.coll];
-    const uint64_t of_part = query.n_bytes / parts_and_sums[0];
-    const uint64_t moved =
-        (r.min_ctas == 0 ? 64 : r.min_ctas) * 8192 * parts_and_sums[1];
+    const uint64_t n_sums = r.coll == 1 || r.coll >= 3 ? query.n_ranks : 1;
+    const uint64_t moved = (r.min_ctas == 0 ? 64 : r.min_ctas) * 8192 * n_sums;
 
-    return of_part * parts_and_sums[0] == query.n_bytes && of_part % moved == 0;
+    return query.n_bytes % n_parts == 0 && query.n_bytes / n_parts % moved == 0;
 }
 
 inline bool Matches(const stp_rule &r, const stp_memory_query &query)
 {
+    const bool has_parts = r.coll == 2 || r.coll == 3; // one a rank
+    const uint64_t n_parts = has_parts ? query.n_ranks : 1;
+
     if ((r.memory == STP_MEMORY_SYM || r.memory == STP_MEMORY_STAGE) &&
-        r.bytes.min < r.bytes.max && !FillsRounds(r, query))
+        r.bytes.min < r.bytes.max && !FillsRounds(r, query, n_parts))
+        return false;
+    if (r.memory == STP_MEMORY_STAGE &&
+        (r.coll < 2 || query.n_nodes > 1 || query.n_bytes - 1 >= 64 << 20 ||
+         query.n_bytes % n_parts != 0 || query.n_bytes / n_parts % 16 != 0))
         return false;
     return r.coll == query.coll && In(r.bytes, query.n_bytes) &&
            In(r.nodes, query.n_nodes) && In(r.ranks, query.n_ranks) &&
