@@ -226,11 +226,20 @@ int stp_find_staging(const char *rules, char absolute[STP_CLI_PATH],
 
 int stp_check_preload(const char *path)
 {
-    return strpbrk(path, " :") == NULL
+    static const char elf[] = "\177ELF";
+    FILE *fp = stp_file_is_special(path) ? NULL : fopen(path, "r");
+    char magic[sizeof(elf) - 1] = "";
+    const size_t n = fp != NULL ? fread(magic, 1, sizeof(magic), fp) : 0;
+
+    if (fp != NULL)
+        fclose(fp);
+    if (strpbrk(path, " :") != NULL)
+        return stp_complain("'%s' has a space or a colon, which LD_PRELOAD "
+                            "takes for the end of a path",
+                            path);
+    return n == sizeof(magic) && memcmp(magic, elf, n) == 0
                ? STP_EXIT_OK
-               : stp_complain("'%s' has a space or a colon, which LD_PRELOAD "
-                              "takes for the end of a path",
-                              path);
+               : stp_complain("'%s' is no shared library", path);
 }
 
 /* ---- transports ---- */

@@ -12,6 +12,7 @@
 
 #include "child/job.h"
 #include "cli/doctor/doctor.h"
+#include "core/room.h"
 #include "device/cuda/nccl_api.h"
 #include "mock_nccl.h"
 #include "plugin/online/online_settings.h"
@@ -435,8 +436,21 @@ void stp_doctor_online(struct stp_doctor *d)
 
 void stp_doctor_stage(struct stp_doctor *d)
 {
+    static const struct {
+        const char *name, *value;
+    } aside[] = {{"NCCL_COMM_BLOCKING", "0"},
+                 {"NCCL_COMM_SPLIT_SHARE_RESOURCES", "1"},
+                 {"NCCL_GRAPH_MIXING_SUPPORT", "0"}};
     const char *preloaded = stp_doctor_setting("LD_PRELOAD");
+    const char *own = strstr(preloaded, "libsteptune-stage.so");
+    const bool is_first =
+        own != NULL && own < preloaded + strcspn(preloaded, ": ");
 
+    for (size_t i = 0; i < STP_N_OF(aside) && d->stages; i++)
+        if (strcmp(stp_doctor_setting(aside[i].name), aside[i].value) == 0)
+            STP_REMARK(d, "the staging library steps aside", "unset it",
+                       "%s=%s is set in %s", aside[i].name, aside[i].value,
+                       stp_doctor_where(d, aside[i].name));
     if (d->program != NULL && !stp_has_program(d->program) &&
         access(d->program, R_OK) != 0)
         STP_PROBLEM(d, NULL, "name another one, or its path",
@@ -451,7 +465,7 @@ void stp_doctor_stage(struct stp_doctor *d)
                 "steps aside",
                 "use NCCL 2.27 or later", "NCCL %d.%d stages nothing",
                 d->versions[i] / 10000, d->versions[i] / 100 % 100);
-    if (d->stages && preloaded[0] != '\0')
+    if (d->stages && preloaded[0] != '\0' && !is_first)
         STP_REMARK(
             d,
             "the staging library steps aside for another one in front of NCCL",

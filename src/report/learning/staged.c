@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* memmem() */
 #include "report/learning/staged.h"
 
 #include <dirent.h>
@@ -75,12 +76,12 @@ static void staged_take_gain(struct stp_staged *staged,
                              size_t len)
 {
     static const char before[] = ", gain ", from[] = " rounds ";
-    const char *gain = strstr(line, before), *source = strstr(line, from);
+    const char *gain = memmem(line, len, before, strlen(before)),
+               *source = memmem(line, len, from, strlen(from));
     uint64_t n_bytes;
     double value;
 
-    if (staged->n == 0 || gain == NULL || source == NULL || source < gain ||
-        source > line + len ||
+    if (gain == NULL || source == NULL || source < gain ||
         !stp_parse_u64(line + 2, strcspn(line + 2, " "), &n_bytes) ||
         !stp_parse_double(gain + strlen(before),
                           strcspn(gain + strlen(before), " "), &value))
