@@ -370,27 +370,15 @@ static ncclResult_t own_ncclGroupSimulateEnd(void *info)
     ((config)->size > offsetof(ncclConfig_t, member) ? (config)->member        \
                                                      : NCCL_CONFIG_UNDEF)
 
-/* Why the application's settings of a communicator, or of its parent, allow no
- * twin; NULL: they do. */
-static const char *birth_find_limit(const ncclConfig_t *config,
-                                    const struct stp_comm *parent)
+/* Whether the application wants few CTAs of its communicator, or none. */
+static bool birth_is_limited(const ncclConfig_t *config)
 {
-    const char *shares = stp_setting("NCCL_COMM_SPLIT_SHARE_RESOURCES");
-    int max_ctas, policy;
+    const int max_ctas = BIRTH_GET(config, maxCTAs);
+    const int policy = BIRTH_GET(config, CTAPolicy);
 
-    if (shares != NULL ? strcmp(shares, "1") == 0
-                       : config != NULL && BIRTH_GET(config, splitShare) == 1)
-        return "it shares its resources with its children (splitShare), so "
-               "that an abort of a twin would be its own";
-    if (config == NULL)
-        return parent != NULL ? parent->limit : NULL;
-    max_ctas = BIRTH_GET(config, maxCTAs);
-    policy = BIRTH_GET(config, CTAPolicy);
     return (max_ctas != NCCL_CONFIG_UNDEF && max_ctas < STP_MAX_CHANNELS) ||
-                   (policy != NCCL_CONFIG_UNDEF &&
-                    (policy & NCCL_CTA_POLICY_ZERO_BIT) != 0)
-               ? "the application limits the CTAs"
-               : NULL;
+           (policy != NCCL_CONFIG_UNDEF &&
+            (policy & NCCL_CTA_POLICY_ZERO_BIT) != 0);
 }
 
 /* Takes note of the communicator that NCCL has put into *slot, or will at the
@@ -402,10 +390,15 @@ static void birth_note(ncclComm_t *slot, uint64_t key,
 {
     struct stp_stage *p = stp_stage();
     struct stp_birth birth = {.slot = slot, .key = key | 1, .aside = p->aside};
+    const char *shares = stp_setting("NCCL_COMM_SPLIT_SHARE_RESOURCES");
 
     if (!p->is_on || n_inside > 0)
         return;
-    birth.limit = birth_find_limit(config, parent);
+    birth.is_limited = config != NULL ? birth_is_limited(config)
+                                      : parent != NULL && parent->is_limited;
+    birth.shares = shares != NULL   ? strcmp(shares, "0") != 0
+                   : config != NULL ? BIRTH_GET(config, splitShare) == 1
+                                    : parent != NULL && parent->shares;
     if (config != NULL && config->blocking == 0 && result == ncclSuccess)
         result = ncclInProgress;
     if (group == NULL || result != ncclSuccess)

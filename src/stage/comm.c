@@ -89,7 +89,9 @@ bool stp_comm_is_idle(const struct stp_comm *c)
     return is_idle;
 }
 
-/* Frees the memory of twins, which are ended if they are not. */
+/* Frees the memory of twins, which are ended if they are not.  One whose abort
+ * would be the application's, too, stays with its memory, which still counts.
+ */
 static void comm_free_memory(struct stp_stage *p, struct stp_comm *c)
 {
     CUcontext popped;
@@ -100,6 +102,8 @@ static void comm_free_memory(struct stp_stage *p, struct stp_comm *c)
         return;
     is_pushed = p->cuda.ctx_push(c->context) == 0;
     for (struct stp_twin *t = c->twins; t < c->twins + c->n_twins; t++) {
+        if (t->comm != NULL && c->shares)
+            continue;
         if (t->comm != NULL)
             p->nccl.ncclCommAbort(t->comm);
         if (t->at != NULL)
@@ -418,7 +422,8 @@ static void opening_begin(struct stp_stage *p, struct opening *o,
     *c = (struct stp_comm){.comm = *birth->slot,
                            .n_users = 1,
                            .key = birth->key,
-                           .limit = birth->limit,
+                           .is_limited = birth->is_limited,
+                           .shares = birth->shares,
                            .why = STP_PLAIN_ASIDE};
     if (p->nccl.ncclCommCount(c->comm, &c->n_ranks) != ncclSuccess ||
         p->nccl.ncclCommUserRank(c->comm, &c->rank) != ncclSuccess ||
@@ -440,7 +445,7 @@ static void opening_begin(struct stp_stage *p, struct opening *o,
                              : "no rule is for so many ranks on one host, this "
                                "GPU and jobs in which nothing runs beside "
                                "collectives (NCCL_WORKLOAD_OVERLAP is 0)"
-                   : c->limit != NULL ? c->limit
+                   : c->is_limited ? "the application limits the CTAs"
                    : p->nccl.ncclCommCuDevice(c->comm, &gpu) != ncclSuccess ||
                            p->cuda.ctx_retain(&c->context, gpu) != 0
                        ? "its GPU has no context"

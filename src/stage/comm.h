@@ -35,7 +35,8 @@ struct stp_comm {
     uint64_t key;
     int n_ranks, rank;
     uint32_t n_splits, n_shrinks; /* children, which these number */
-    const char *limit;  /* of the application, and its children; NULL: none */
+    bool is_limited;              /* by the application, as children are */
+    bool shares;        /* its abort flag with twins (splitShare), likewise */
     enum stp_plain why; /* no call is staged, unless STP_STAGED */
     const struct stp_rule *rules[STP_N_RULES]; /* that can match */
     size_t n_rules;
@@ -52,7 +53,8 @@ struct stp_birth {
     ncclComm_t *slot;  /* where NCCL puts it */
     uint64_t key;      /* the same on all of its ranks; not 0 */
     const char *aside; /* why it cannot be staged; NULL: it may be */
-    const char *limit; /* why the application's configuration forbids it */
+    bool is_limited;   /* the application limits its CTAs */
+    bool shares;       /* its abort flag is that of its children, too */
 };
 
 /* The communicator, to be given back with stp_comm_release(); NULL if the

@@ -461,10 +461,9 @@ const struct SayCase {
      "0 wrong, 10 symmetric kernels\n"},
     {"NCCL_WIN_ENABLE=0",
      "NCCL_WIN_ENABLE=0 or NCCL_CUMEM_ENABLE=0 switches windows off"},
-    {"NCCL_COMM_SPLIT_SHARE_RESOURCES=1",
-     "it shares its resources with its children (splitShare), so that an "
-     "abort"},
-    {"NCCL_COMM_SPLIT_SHARE_RESOURCES=0", "0 wrong, 10 symmetric kernels\n"},
+    // A twin that fails has the application's abort flag, then.
+    {"NCCL_COMM_SPLIT_SHARE_RESOURCES=1 FAKE_NCCL_NO_SYMMETRIC=1",
+     "0 wrong, 0 symmetric kernels\n"},
     {"NCCL_COMM_BLOCKING=0", "the communicator is non-blocking"},
     {"NCCL_CUMEM_ENABLE=0",
      "NCCL_WIN_ENABLE=0 or NCCL_CUMEM_ENABLE=0 switches windows off"},
@@ -600,7 +599,7 @@ const char *const kReport =
     "collective,type,bytes_from,bytes_to,ctas,calls_staged,calls_plain,"
     "captured,"
     "why\n"
-    "allreduce,f32,1024,2047,16,4,0,1,\n"
+    "allreduce,f32,1024,2047,16,5,0,1,\n"
     "allreduce,f32,512,1023,0,0,1,0,rule\n"
     "allreduce,f32,4096,8191,0,0,1,0,rule\n" // of one CTA count too many
     "allreduce,f32,2048,4095,0,0,1,0,overlap\n"
@@ -613,7 +612,7 @@ const char *const kReport =
     "allgather,f32,1024,2047,16,1,0,0,\n"
     "allreduce,f32,16384,32767,1,1,0,0,\n"
     "allreduce,f32,1024,2047,0,0,1,0,own_windows\n"
-    "allreduce,f32,1024,2047,0,0,2,0,stepped_aside\n"
+    "allreduce,f32,1024,2047,0,0,1,0,stepped_aside\n"
     "allreduce,f32,1024,2047,0,0,1,0,ended\n";
 
 TEST_F(StageJobs, ReportEachKindOfCall)

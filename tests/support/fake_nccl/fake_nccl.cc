@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -67,7 +68,9 @@ struct ncclComm {
     int rank;
     int thread; // the rank in the job
     uint64_t n_operations = 0, n_steps = 0;
-    bool is_aborted = false, is_connected = false;
+    bool is_connected = false, shares = false; // as splitShare has it
+    std::shared_ptr<std::atomic<bool>> is_aborted =
+        std::make_shared<std::atomic<bool>>(false);
     int version; // of the NCCL that made it
     std::deque<Operation *> running;
     fake::Event *serial = fake::NewEvent();
@@ -219,7 +222,7 @@ struct Operation : fake::Work {
         Family *family = comm->family.get();
 
         // A symmetric kernel does not look whether it is to end.
-        if (comm->is_aborted && !IsSymmetric())
+        if (*comm->is_aborted && !IsSymmetric())
             return Leave();
         if (comm->running.front() != this)
             return Step::kBlocked;
@@ -402,7 +405,7 @@ ncclResult_t Launch(const Call &call)
     if (comm == nullptr || call.type < 0 || call.type > 11)
         return group.depth > 0 ? group.failed = ncclInvalidArgument
                                : ncclInvalidArgument;
-    if (comm->is_aborted)
+    if (*comm->is_aborted)
         return ncclInvalidUsage;
     if (!comm->is_connected) {
         comm->is_connected = true;
@@ -447,7 +450,7 @@ const std::map<int, std::pair<int, int>> *MeetAll(ncclComm_t comm, int first,
         is_whole = step->size() == static_cast<size_t>(family->n_ranks);
         for (ncclComm_t other : family->ranks)
             is_lost |= other != nullptr && step->count(other->rank) == 0 &&
-                       (other->is_aborted || fake::IsDead(other->thread));
+                       (*other->is_aborted || fake::IsDead(other->thread));
         return is_whole || is_lost;
     });
     // A rank that comes later writes to a step that is not whole.
@@ -455,9 +458,17 @@ const std::map<int, std::pair<int, int>> *MeetAll(ncclComm_t comm, int first,
 }
 
 ncclResult_t Join(ncclComm_t *comm_ret, std::shared_ptr<Family> family,
-                  int n_ranks, int rank)
+                  int n_ranks, int rank, ncclComm_t parent,
+                  const ncclConfig_t *config)
 {
+    const char *shares = getenv("NCCL_COMM_SPLIT_SHARE_RESOURCES");
     auto *comm = new ncclComm;
+
+    comm->shares = shares != nullptr   ? atoi(shares) == 1
+                   : config != nullptr ? config->splitShare == 1
+                                       : parent != nullptr && parent->shares;
+    if (parent != nullptr && parent->shares)
+        comm->is_aborted = parent->is_aborted;
 
     ncclGetVersion(&comm->version);
 
@@ -477,7 +488,8 @@ ncclResult_t Join(ncclComm_t *comm_ret, std::shared_ptr<Family> family,
 }
 
 // The parts of a communicator with each colour, in the order of keys.
-ncclResult_t Divide(ncclComm_t comm, int color, int key, ncclComm_t *child)
+ncclResult_t Divide(ncclComm_t comm, int color, int key, ncclComm_t *child,
+                    const ncclConfig_t *config)
 {
     const uint64_t number = comm->n_steps;
     const auto *all = MeetAll(comm, color, key);
@@ -504,7 +516,7 @@ ncclResult_t Divide(ncclComm_t comm, int color, int key, ncclComm_t *child)
         std::find_if(members.begin(), members.end(),
                      [&](const auto &m) { return m.second == comm->rank; });
     return Join(child, family, static_cast<int>(members.size()),
-                static_cast<int>(me - members.begin()));
+                static_cast<int>(me - members.begin()), comm, config);
 }
 
 // Waits for the communicator's operations.
@@ -584,14 +596,14 @@ EXPORTED const char *ncclGetLastError(ncclComm_t)
 
 EXPORTED ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks,
                                              ncclUniqueId id, int rank,
-                                             ncclConfig_t *)
+                                             ncclConfig_t *config)
 {
     const char *blocking = getenv("NCCL_COMM_BLOCKING");
     const ncclResult_t result = InGroup(Job::kMeets, [=]() -> ncclResult_t {
         std::shared_ptr<Family> family;
 
         fake::Lock([&] { family = families.at(id.internal); });
-        return Join(comm, family, n_ranks, rank);
+        return Join(comm, family, n_ranks, rank, nullptr, config);
     });
     return blocking != nullptr && atoi(blocking) == 0 ? ncclInProgress : result;
 }
@@ -638,7 +650,7 @@ EXPORTED ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
         return ncclSystemError;
     }
     return InGroup(Job::kMeets,
-                   [=] { return Divide(comm, color, key, child); });
+                   [=] { return Divide(comm, color, key, child, config); });
 }
 
 EXPORTED ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int n,
@@ -663,7 +675,8 @@ EXPORTED ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int n,
         return Join(
             child, family, static_cast<int>(stay.size()),
             static_cast<int>(std::find(stay.begin(), stay.end(), comm->rank) -
-                             stay.begin()));
+                             stay.begin()),
+            nullptr, nullptr);
     });
 }
 
@@ -712,7 +725,7 @@ EXPORTED ncclResult_t ncclCommAbort(ncclComm_t comm)
     if (!comm->windows.empty())
         Count("abort with windows");
     fake::Lock([&] {
-        comm->is_aborted = true;
+        *comm->is_aborted = true;
         fake::Changed();
     });
     return InGroup(Job::kEnds, [=] { return Reclaim(comm); });
