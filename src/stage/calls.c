@@ -80,8 +80,10 @@ static bool around_copy(struct around *a, bool is_behind)
         cuda->ctx_get_current(&now) == 0 && now != a->c->context;
     bool is_done;
 
-    if (is_other && cuda->ctx_push(a->c->context) != 0)
+    if (is_other && cuda->ctx_push(a->c->context) != 0) {
+        a->twin->order.is_lost |= is_behind;
         return false;
+    }
     is_done = is_behind ? stp_order_end(&a->twin->order, cuda, a->capture,
                                         a->stream, &a->out, a->node,
                                         group != NULL && group->n_calls > 1)

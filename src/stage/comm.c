@@ -66,7 +66,9 @@ static bool comm_is_done(const struct stp_stage *p, const struct stp_comm *c)
     CUcontext popped;
 
     for (const struct stp_twin *t = c->twins; t < c->twins + c->n_twins; t++)
-        is_done &= t->comm == NULL || p->cuda.event_query(t->order.event) == 0;
+        is_done &=
+            !t->order.is_lost &&
+            (t->comm == NULL || p->cuda.event_query(t->order.event) == 0);
     if (is_pushed)
         p->cuda.ctx_pop(&popped);
     return is_done;

@@ -193,5 +193,8 @@ bool stp_order_end(struct stp_order *order, const struct stp_real_cuda *cuda,
         (copy->to == NULL ||
          cuda->copy(copy->to, copy->from, copy->n_bytes, stream) == 0);
     /* Whatever failed, memory that is copied into is in use until here. */
-    return cuda->event_record(order->event, stream) == 0 && is_done;
+    if (cuda->event_record(order->event, stream) == 0)
+        return is_done;
+    order->is_lost = true;
+    return false;
 }
