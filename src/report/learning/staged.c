@@ -81,7 +81,7 @@ static void staged_take_gain(struct stp_staged *staged,
     uint64_t n_bytes;
     double value;
 
-    if (gain == NULL || source == NULL || source < gain ||
+    if (staged->n == 0 || gain == NULL || source == NULL || source < gain ||
         !stp_parse_u64(line + 2, strcspn(line + 2, " "), &n_bytes) ||
         !stp_parse_double(gain + strlen(before),
                           strcspn(gain + strlen(before), " "), &value))
