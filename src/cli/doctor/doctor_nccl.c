@@ -439,7 +439,6 @@ void stp_doctor_stage(struct stp_doctor *d)
     static const struct {
         const char *name, *value;
     } aside[] = {{"NCCL_COMM_BLOCKING", "0"},
-                 {"NCCL_COMM_SPLIT_SHARE_RESOURCES", "1"},
                  {"NCCL_GRAPH_MIXING_SUPPORT", "0"}};
     const char *preloaded = stp_doctor_setting("LD_PRELOAD");
     const char *own = strstr(preloaded, "libsteptune-stage.so");
