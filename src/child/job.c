@@ -96,7 +96,7 @@ static const double sweep_s = 0.5; /* in which what is killed ends */
 
 struct running {
     const struct stp_job *job;
-    bool is_parent; /* this process, of what the job leaves behind */
+    bool is_parent; /* what the job leaves behind is this process's child */
     pid_t pid;
     double begin_s;
     double deadline_s; /* when it is sent the next signal; 0: never */
@@ -104,7 +104,7 @@ struct running {
     double check_s;    /* when goes_on() is called next; 0: never */
     long others[MAX_OTHERS];
     size_t n_others;
-    long told[MAX_OTHERS]; /* of what it leaves behind, has the signal */
+    long told[MAX_OTHERS]; /* of these, that were sent the signal */
     size_t n_told;
     int asked; /* the last signal of a process that asked to stop; 0: none */
     struct stp_job_end end;

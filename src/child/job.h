@@ -43,9 +43,9 @@ struct stp_job {
     const char *output; /* the file that gets what it prints, while its input is
                            empty and it runs in a process group of its own;
                            NULL: all of that is this process's */
-    bool is_whole;    /* without one, a process that asks this one to stop asks
-                         all that the job leaves behind, too, which is killed
-                         after STP_JOB_GRACE_S */
+    bool is_whole;    /* without one: a signal that a process sends to this one
+                         goes to the job, then to what that leaves behind, which
+                         is killed after STP_JOB_GRACE_S */
     bool is_aside;    /* without one, what it prints goes to standard error */
     unsigned limit_s; /* after so long it is sent SIGTERM; 0: no limit */
     bool (*goes_on)(void *user); /* called each second until the job is to end,

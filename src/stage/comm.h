@@ -36,7 +36,7 @@ struct stp_comm {
     int n_ranks, rank;
     uint32_t n_splits, n_shrinks; /* children, which these number */
     bool is_limited;              /* by the application, as children are */
-    bool shares;        /* its abort flag with twins (splitShare), likewise */
+    bool shares;        /* twins have its abort flag (splitShare), likewise */
     enum stp_plain why; /* no call is staged, unless STP_STAGED */
     const struct stp_rule *rules[STP_N_RULES]; /* that can match */
     size_t n_rules;
@@ -54,7 +54,7 @@ struct stp_birth {
     uint64_t key;      /* the same on all of its ranks; not 0 */
     const char *aside; /* why it cannot be staged; NULL: it may be */
     bool is_limited;   /* the application limits its CTAs */
-    bool shares;       /* its abort flag is that of its children, too */
+    bool shares;       /* children have its abort flag (splitShare) */
 };
 
 /* The communicator, to be given back with stp_comm_release(); NULL if the

@@ -32,7 +32,7 @@ struct stp_copy {
 
 struct stp_order {
     CUevent event;        /* NCCL's, as long as it has it; NULL */
-    _Atomic bool is_lost; /* a copy without a record: it may never be done */
+    _Atomic bool is_lost; /* a copy's end is unknown: it has no record */
 
     /* In the graph that is captured, if 'id' is its capture's, or was. */
     unsigned long long id;

@@ -14,8 +14,8 @@ enum {
     FIND_MAX = 1 << 20,
     SAMPLE_CALLS = 256,    /* that are timed to choose a window, at least */
     SAMPLE_SEQUENCES = 10, /* likewise, of a long sequence */
-    STRETCHES = 5,         /* times as many, where calls come between */
-    FIND_BLOCKS = 5,       /* of windows of a sequence, between other calls */
+    MORE_SAMPLES = 5,      /* times as many, where other calls come between */
+    FIND_BLOCKS = 5,       /* of windows of a sequence, in uncut runs */
     CHECK_CALLS = 256,     /* between two looks at whether it still repeats */
     BROKEN_CHECKS = 8,     /* that failed in a row: the job has changed */
     LATE_CALLS = 1280,     /* by which a time may be late */
@@ -247,7 +247,7 @@ static void learner_begin_samples(struct stp_learner *l)
     if (l->n_samples < SAMPLE_CALLS)
         l->n_samples = SAMPLE_CALLS;
     if (l->is_interrupted)
-        l->n_samples *= STRETCHES;
+        l->n_samples *= MORE_SAMPLES;
     if (l->n_samples > most_samples)
         l->n_samples = most_samples;
     free(l->begin_ns);

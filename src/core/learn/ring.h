@@ -17,7 +17,7 @@ enum stp_note_kind {
     STP_NOTE_WINDOW, /* windows have 'n_calls' calls; of a schedule, whose calls
                         repeat a 'sequence' up to 'call' */
     STP_NOTE_BROKE,  /* 'call' was not the sequence's */
-    STP_NOTE_ENDED,  /* the schedule is, for now */
+    STP_NOTE_ENDED,  /* the sequence has no arm left to try */
     STP_NOTE_TIME,   /* 'call', of 'key' with 'arm', began on the GPU at t_ns */
     STP_NOTE_END,    /* 'call' ended on the GPU at t_ns */
 };

@@ -53,7 +53,7 @@ bool stp_memory_rule_is_for(const struct stp_rule *rule,
 /* Why a rule stages nothing at all; NULL: it may, or is for no staging. */
 const char *stp_memory_rule_is_idle(const struct stp_rule *rule);
 
-/* A rule matches no message that the library does not stage. */
+/* A rule to stage matches only messages that the library stages. */
 bool stp_memory_rule_matches(const struct stp_rule *rule,
                              const struct stp_memory_query *query);
 
