@@ -405,6 +405,26 @@ static enum stp_status run_write_metrics(const struct run_metrics *m,
     return status;
 }
 
+/* A file that is there must be one of an earlier job: no other is replaced. */
+static int run_check_metrics(const char *path)
+{
+    static const char first[] = "# TYPE steptune_";
+    char line[sizeof(first)] = "";
+    FILE *fp = stp_file_is_special(path) ? NULL : fopen(path, "re");
+    bool is_other;
+
+    if (fp == NULL) /* or it cannot be written either, which is said then */
+        return STP_EXIT_OK;
+    is_other =
+        fgets(line, sizeof(line), fp) != NULL && strcmp(line, first) != 0;
+    fclose(fp);
+    return !is_other ? STP_EXIT_OK
+                     : stp_complain("--metrics: %s is there and is no file of "
+                                    "metrics, expected a new one, such as "
+                                    "steptune.prom",
+                                    path);
+}
+
 /* Each second while the job runs. */
 static bool run_count_second(void *user)
 {
@@ -441,7 +461,9 @@ int stp_cmd_run(int argc, char **argv)
     int exit_status;
 
     stp_options_read(&run_line, argc, argv, &o);
-    exit_status = run_find_policy(&o, policy);
+    exit_status =
+        o.metrics != NULL ? run_check_metrics(o.metrics) : STP_EXIT_OK;
+    STP_THEN(exit_status, run_find_policy(&o, policy));
     has_tuner = policy[0] != '\0' || o.online; /* else NCCL chooses */
     if (exit_status == STP_EXIT_OK && (!o.quiet || o.metrics != NULL) &&
         !stp_make_temporary("steptune-run", folder)) {
