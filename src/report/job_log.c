@@ -15,6 +15,8 @@
 #include "launch/take.h"
 #include "report/plain.h"
 
+static const char compressed[] = "a compressed file";
+
 #define LOG "what a job prints with NCCL_DEBUG=INFO"
 
 enum {
@@ -560,8 +562,9 @@ enum stp_status stp_job_log_load(const char *path, struct stp_job_log *log_ret,
 {
     struct dirent **files = NULL;
     const int n = scandir(path, &files, NULL, alphasort);
-    char *text = NULL, *one, file[4096];
-    size_t len = 0, n_one;
+    char *text = NULL, *one, file[4096], unread[sizeof(log_ret->unread)] = "";
+    size_t len = 0, n_one, at = 0;
+    const char *like;
     FILE *all = n < 0 ? NULL : stp_take_text(&text, &len);
     struct stat st;
     enum stp_status status =
@@ -574,7 +577,14 @@ enum stp_status stp_job_log_load(const char *path, struct stp_job_log *log_ret,
         if (status == STP_OK && name[0] != '.' && stat(file, &st) == 0 &&
             S_ISREG(st.st_mode)) {
             status = stp_read_file(file, MAX_LOG, &one, &n_one, err);
-            if (status == STP_OK) {
+            like = status == STP_OK ? stp_looks_like(one, n_one) : NULL;
+            if (like != NULL &&
+                strncmp(like, compressed, strlen(compressed)) == 0) {
+                at = strlen(unread);
+                snprintf(unread + at, sizeof(unread) - at, "%s%.60s is %s",
+                         at == 0 ? "not read: " : ", ", name, like);
+                free(one);
+            } else if (status == STP_OK) {
                 fwrite(one, 1, n_one, all);
                 fputs(n_one > 0 && one[n_one - 1] != '\n' ? "\n" : "", all);
                 free(one);
@@ -590,10 +600,14 @@ enum stp_status stp_job_log_load(const char *path, struct stp_job_log *log_ret,
     if (status == STP_OK && n >= 0 && len == 0)
         status = stp_fail(err, STP_ERR_IO,
                           "is a folder without a log, expected files with "
-                          "text; folders within it are not read");
+                          "text; folders within it are not read%s%s",
+                          unread[0] != '\0' ? "; " : "", unread);
     STP_THEN(status, stp_job_log_read(text, len, log_ret, err));
-    if (status != STP_OK)
+    if (status != STP_OK) {
         free(text);
+        return status;
+    }
+    memcpy(log_ret->unread, unread, sizeof(unread));
     return status;
 }
 

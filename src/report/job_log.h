@@ -101,6 +101,7 @@ struct stp_job_log {
     struct stp_log_shape *shapes;
     size_t n_shapes, shapes_capacity;
     struct stp_field host; /* for stp_log_find() */
+    char unread[400]; /* compressed files of a folder, in a sentence; or "" */
 };
 
 /* A line of the log without the prefixes of launchers. */
@@ -130,7 +131,7 @@ enum stp_status stp_job_log_read(char *text, size_t len,
                                  struct stp_job_log *log_ret,
                                  struct stp_error *err);
 
-/* All files of a folder are read as one. */
+/* All files of a folder are read as one, but for compressed ones. */
 enum stp_status stp_job_log_load(const char *path, struct stp_job_log *log_ret,
                                  struct stp_error *err);
 void stp_job_log_free(struct stp_job_log *log);

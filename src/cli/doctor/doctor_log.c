@@ -351,6 +351,8 @@ int stp_doctor_log(struct stp_doctor *d, const char *path, bool is_whole,
 
     if (stp_job_log_load(path, &log, &err) != STP_OK)
         return stp_complain_error(path, &err);
+    if (log.unread[0] != '\0')
+        stp_complain("%s: %s", path, log.unread);
     log_judge_first(d, &log, STP_LOG_FAILURE, "the run failed");
     log_judge_first(d, &log, STP_LOG_WARNING, "NCCL warned");
     log_judge(d, &log);
