@@ -614,6 +614,7 @@ struct stp_bandit_bound stp_bandit_get_bound(const struct stp_bandit *bandit,
         const double mean = slot->incumbent_gain + (is_best ? 0 : arm->mean);
         double error = is_best ? 0 : stp_bandit_error(bandit, arm), half;
 
+        bound.n_untried += arm->n == 0 && !arm->is_out;
         if (arm->n == 0)
             continue;
         error = sqrt(error * error + slot->incumbent_var);

@@ -41,7 +41,8 @@ enum {
  * not count, nor does one whose gain is as far from the median of the arm's
  * last 8, or of up to 3 from that nearest to none; nor decides a single one by
  * more than the time that its key takes. An arm wins when no other is left and
- * its gain is 3 standard errors above min_gain: 95 percent each of 20 arms.
+ * its gain is 4 standard errors above min_gain in 5 blocks, or in 16 of such as
+ * vary by 1 percent: 95 percent each of 20 arms that are judged after each one.
  * Then channel counts, a half, all, and of a half a quarter, are arms like
  * the winner, except the count it has anyway.
  *
@@ -243,7 +244,8 @@ struct stp_bandit_key_state {
 /* HALVING: what the arms of a key that were tried may gain over NCCL's own
  * choice: of the one that may gain most, with its 95 percent interval. */
 struct stp_bandit_bound {
-    unsigned n_tried; /* arms; 0: nothing is known */
+    unsigned n_tried;   /* arms; 0: nothing is known */
+    unsigned n_untried; /* that are to be tried yet */
     unsigned arm;
     double gain;
     double gain_low;

@@ -37,6 +37,7 @@ struct learner_key {
     uint8_t in_force; /* arm */
     bool was_settled; /* reported so */
     uint8_t found;    /* the arm that a schedule found, as reported */
+    uint8_t untried;  /* arms, as reported */
 };
 
 struct stp_learner {
@@ -66,8 +67,9 @@ struct stp_learner {
     uint64_t odd_at; /* calls up to and with the last that was not expected */
     uint64_t check_at;
     unsigned n_broken;
-    bool is_alone; /* reported so */
-    bool is_ended; /* the schedule is, and what it tells was not reported */
+    bool is_alone;     /* reported so */
+    bool is_ended;     /* the schedule is, and what it tells was not reported */
+    bool has_headroom; /* reported */
 
     unsigned set_reported;         /* the last report of a set; 0: none was */
     struct stp_proposal proposed;  /* last */
@@ -87,7 +89,7 @@ static const char *const objectives[STP_N_LEARN_OBJECTIVES] = {"auto", "gpu",
 static const char *const kinds[STP_N_LEARN_KINDS] = {
     "message", "window", "trial", "block",     "incumbent", "reward",
     "settled", "alone",  "set",   "confirmed", "dropped",   "step",
-    "busy",    "host",   "bound", "plan",      "graphs"};
+    "busy",    "host",   "bound", "untried",   "plan",      "graphs"};
 
 const char *stp_learn_objective_name(enum stp_learn_objective objective)
 {
@@ -190,6 +192,8 @@ void stp_learner_add_key(struct stp_learner *learner, unsigned key,
     learner->keys[key].is_known = true;
     stp_bandit_add_key(learner->bandit, key, view, max_channels);
     learner_report(learner, STP_LEARN_MESSAGE, (int)key, 0, 0);
+    if (learner->has_headroom) /* it is not in the sequence */
+        learner_report(learner, STP_LEARN_BUSY, (int)key, 0, 0);
 }
 
 static void learner_report_results(struct stp_learner *l)
@@ -361,6 +365,7 @@ static void learner_tell_headroom(struct stp_learner *l, const uint8_t *keys,
                               l->end_ns + first, n, l->sequence, &h) ||
         h.busy_us >= h.step_us) /* no bound but all of it */
         return;
+    l->has_headroom = true;
     bound = h.step_us / (h.step_us - h.busy_us);
     learner_report_gain(l, STP_LEARN_STEP, -1, 0, h.step_us, bound, bound,
                         bound);
@@ -514,10 +519,13 @@ static void learner_tell_bound(struct stp_learner *l, unsigned key)
 {
     const struct stp_bandit_bound bound = stp_bandit_get_bound(l->bandit, key);
 
-    if (bound.n_tried > 0)
-        learner_report_gain(l, STP_LEARN_BOUND, (int)key, bound.arm,
-                            bound.n_tried, bound.gain, bound.gain_low,
-                            bound.gain_high);
+    if (bound.n_tried == 0)
+        return;
+    learner_report_gain(l, STP_LEARN_BOUND, (int)key, bound.arm, bound.n_tried,
+                        bound.gain, bound.gain_low, bound.gain_high);
+    if (bound.n_untried != l->keys[key].untried)
+        learner_report(l, STP_LEARN_UNTRIED, (int)key, 0, bound.n_untried);
+    l->keys[key].untried = (uint8_t)bound.n_untried;
 }
 
 static void learner_take_blocks(struct stp_learner *l)

@@ -66,6 +66,7 @@ enum stp_learn_kind {
                             as the host had launched them */
     STP_LEARN_BOUND,     /* of the arms tried, 'value' in number, this one may
                             gain most: not more than gain_high (95 percent) */
+    STP_LEARN_UNTRIED,   /* 'value' arms of the key are to be tried yet */
     STP_LEARN_PLAN,      /* a schedule lasts 'value' us at the pace that was
                             measured; while it tries arms, steps are expected
                             to be 'gain' times as fast, by NCCL's cost table */

@@ -177,24 +177,26 @@ void stp_job_totals_write(const struct stp_job_rules *rules, const char *prefix,
         char of[64] = "", mean[64] = "";
 
         if (rules->n_totals > 1)
-            snprintf(of, sizeof(of), " of %" PRIu64 " ranks", t->n_ranks);
+            snprintf(of, sizeof(of), " for communicators of %" PRIu64 " ranks",
+                     t->n_ranks);
         if (t->n_comms > 1) /* whose steps may differ */
             snprintf(mean, sizeof(mean), ", on average of %zu communicators,",
                      t->n_comms);
         if (t->gain.gain > 0)
-            fprintf(
-                fp,
-                "%sThe step%s is%s %.3fx as fast as without Steptune (%.3f to "
-                "%.3f): %zu block%s of windows of %.2g s measured in the "
-                "job%s.\n",
-                prefix, of, mean, t->gain.gain, t->gain.low, t->gain.high,
-                t->n_blocks, STP_S(t->n_blocks), t->window_us / 1e6,
-                t->is_left_out
-                    ? ", and what won in windows of equal work is left out"
-                : t->gain.low <= 1
-                    ? ", which leave open whether steps gain or lose: "
-                      "`steptune tune --resume` measures for longer"
-                    : "");
+            fprintf(fp,
+                    "%s%s%s%s is%s %.3fx as fast as without Steptune (%.3f to "
+                    "%.3f): %zu block%s of windows of %.2g s measured in the "
+                    "job%s.\n",
+                    prefix, of[0] != '\0' ? "With the rules" : "The step", of,
+                    of[0] != '\0' ? " the step" : "", mean, t->gain.gain,
+                    t->gain.low, t->gain.high, t->n_blocks, STP_S(t->n_blocks),
+                    t->window_us / 1e6,
+                    t->is_left_out
+                        ? ", and what won in windows of equal work is left out"
+                    : t->gain.low <= 1
+                        ? ", which leave open whether steps gain or lose: "
+                          "`steptune tune --resume` measures for longer"
+                        : "");
         else
             fprintf(fp,
                     "%sThe rules%s were not compared together with the job "
@@ -203,7 +205,7 @@ void stp_job_totals_write(const struct stp_job_rules *rules, const char *prefix,
                     t->n_nodes > 1 ? "a run with the policy shows that"
                     : t->n_broken > 0
                         ? "other collectives, as of an evaluation, came "
-                          "between in each block of windows, and `steptune "
+                          "between in most blocks of windows, and `steptune "
                           "compare` shows that between runs"
                         : "the job ended before that");
     }

@@ -239,6 +239,9 @@ static void learning_take_line(struct turns *turns,
         key->bound = (struct stp_gain){
             .gain = line->gain, .low = line->gain_low, .high = line->gain_high};
         break;
+    case STP_LEARN_UNTRIED:
+        key->n_untried = (size_t)fmin(fmax(line->value, 0), STP_BANDIT_ARMS);
+        break;
     default:
         break;
     }

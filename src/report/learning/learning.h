@@ -39,8 +39,9 @@ struct stp_learning_key {
     bool is_settled;
     struct stp_bandit_arm with; /* if so, or what is in force until then */
     struct stp_gain gain;       /* of a step, or of rewards; 0: none */
-    double busy;    /* share of the time in its collectives; -1: not known */
-    size_t n_tried; /* arms; 0: 'bound' is not known */
+    double busy;      /* share of the time in its collectives; -1: not known */
+    size_t n_tried;   /* arms; 0: 'bound' is not known */
+    size_t n_untried; /* arms that were to be tried yet */
     struct stp_gain bound; /* of the arm that may gain most; 0: none */
     struct stp_learning_arm arms[STP_BANDIT_ARMS];
     size_t n_arms;

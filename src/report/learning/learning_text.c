@@ -24,14 +24,19 @@ static bool bounds_is_small(const struct stp_learning_key *key)
     return key->busy >= 0 && key->busy < small && key->with.algo < 0;
 }
 
-/* By what share the job is shorter at most by arms of the key; NaN: not known.
- */
+/* By what share the job is shorter at most by arms of the key that were tried,
+ * and by all of them; NaN: not known. */
+static double bounds_of_tried(const struct stp_learning_key *key)
+{
+    return fmin(key->n_tried > 0 ? fmax(1 - 1 / key->bound.high, 0) : NAN,
+                key->busy >= 0 ? key->busy : (double)NAN);
+}
+
 static double bounds_of_key(const struct stp_learning_key *key)
 {
-    const double by_arms =
-        key->n_tried > 0 ? fmax(1 - 1 / key->bound.high, 0) : NAN;
-
-    return fmin(by_arms, key->busy >= 0 ? key->busy : (double)NAN);
+    return key->n_untried == 0 ? bounds_of_tried(key)
+           : key->busy >= 0    ? key->busy
+                               : (double)NAN;
 }
 
 /* The set with the largest share in collectives of a shape stands for it: the
@@ -132,7 +137,8 @@ static void bounds_print(const struct stp_learning *learning, FILE *fp)
 {
     const double together = stp_bounds_of_all(learning);
     const char *also = "";
-    size_t n_small = 0, n_tried = 0, n_left = 0, n_bound = 0;
+    size_t n_small = 0, n_tried = 0, n_untried = 0, n_left = 0, n_bound = 0;
+    size_t n_absent = 0;
     double share = 0, most = 0, by_arms = 0;
 
     for (size_t i = 0; i < learning->n; i++) {
@@ -142,17 +148,22 @@ static void bounds_print(const struct stp_learning *learning, FILE *fp)
             also = "Beside what won, no";
             continue;
         }
+        if (key->busy == 0 && key->n_tried == 0) {
+            n_absent++;
+            continue;
+        }
         n_left++;
         if (bounds_is_small(key)) {
             n_small++;
             share += key->busy;
         }
         if (key->n_tried > 0) {
-            most = fmax(most, bounds_of_key(key));
-            by_arms += bounds_is_small(key) ? 0 : bounds_of_key(key);
+            most = fmax(most, bounds_of_tried(key));
+            by_arms += bounds_is_small(key) ? 0 : bounds_of_tried(key);
             n_bound += !bounds_is_small(key);
         }
         n_tried += key->n_tried;
+        n_untried += key->n_untried;
     }
     if (n_small > 0)
         fprintf(fp,
@@ -160,12 +171,21 @@ static void bounds_print(const struct stp_learning *learning, FILE *fp)
                 "time%s, %.2g percent together.\n",
                 n_small, STP_S(n_small), n_small == 1 ? "s" : "", 100 * small,
                 n_small == 1 ? "" : " each", 100 * share);
+    if (n_absent > 0)
+        fprintf(fp,
+                "%zu kind%s of message %s not in what the job repeats, and "
+                "not tried.\n",
+                n_absent, STP_S(n_absent), n_absent == 1 ? "is" : "are");
     if (n_tried > 0)
         fprintf(fp,
                 "%s arm of the %zu that %s tried makes a step shorter by "
                 "more than %.1f percent (95 percent confidence).\n",
                 also[0] != '\0' ? also : "No", n_tried,
                 n_tried == 1 ? "was" : "were", bounds_percent(most));
+    if (n_untried > 0)
+        fprintf(fp, "%zu more arm%s not tried yet: a longer run tries %s.\n",
+                n_untried, n_untried == 1 ? " was" : "s were",
+                n_untried == 1 ? "it" : "them");
     if (!isfinite(together) || n_left == 0)
         return;
     fprintf(fp,
@@ -248,7 +268,7 @@ static void learning_put(const struct stp_learning_key *key, const char *base,
                        : key->n_trials > 0 ? "no bound yet"
                                            : "nothing tried";
     const double bound = bounds_of_key(key);
-    char nodes[40] = "";
+    char nodes[40] = "", of[32] = "";
 
     if (key->n_nodes > 1)
         snprintf(nodes, sizeof(nodes), " on %" PRIu64 " nodes", key->n_nodes);
@@ -268,9 +288,11 @@ static void learning_put(const struct stp_learning_key *key, const char *base,
                      5);
     stp_table_number(t, "bound", NULL, bound, 5);
     stp_table_word(t, "verdict", NULL, name);
+    if (key->n_untried > 0)
+        snprintf(of, sizeof(of), " of %zu", key->n_tried + key->n_untried);
     if (!has_arm && isfinite(bound))
-        stp_table_text(t, "<verdict", "gains %.1f percent at most, %zu tried",
-                       bounds_percent(bound), key->n_tried);
+        stp_table_text(t, "<verdict", "gains %.1f percent at most, %zu%s tried",
+                       bounds_percent(bound), key->n_tried, of);
     else
         stp_table_text(t, "<verdict", "%s", name);
 }
