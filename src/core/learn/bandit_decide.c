@@ -15,9 +15,11 @@ enum {
     REOPEN_MAX = 16,      /* times that a search is opened again */
 };
 
-static const double z_in = 3;   /* 95 percent each of 20 arms: 0.05 / 20 */
-static const double z_out = 2;  /* arm is worse; most are, and few by little */
-static const double z_hope = 1; /* arm is promising */
+static const double z_in = 3;    /* 95 percent each of 20 arms: 0.05 / 20 */
+static const double z_looks = 4; /* likewise, and after each block */
+static const double wild = 0.01; /* deviation of blocks: few say little */
+static const double z_out = 2;   /* arm is worse; most are, and few by little */
+static const double z_hope = 1;  /* arm is promising */
 static const double z_flip = 2.6;  /* 99 percent: re-tests are frequent */
 static const double alike = 0.001; /* gains that count as equal */
 
@@ -285,9 +287,13 @@ unsigned stp_bandit_find_winner(const struct stp_bandit *bandit,
                                 const struct stp_bandit_slot *slot)
 {
     const unsigned leader = decide_find_leader(slot);
+    const struct stp_bandit_try *arm = &slot->arms[leader];
+    const bool is_once = bandit->rules.n_passes > 0; /* looked at */
+    const bool is_wild =
+        !is_once && stp_bandit_error(bandit, arm) * sqrt(arm->n) > wild;
 
-    return slot->arms[leader].n >= STP_BLOCKS_TO_WIN &&
-                   decide_is_better(bandit, &slot->arms[leader], z_in)
+    return arm->n >= (is_wild ? N_ALIKE : STP_BLOCKS_TO_WIN) &&
+                   decide_is_better(bandit, arm, is_once ? z_in : z_looks)
                ? leader
                : 0;
 }
