@@ -171,7 +171,7 @@ static bool block_take_odd_out(struct stp_windows *windows,
     for (unsigned i = 0; i < STP_BLOCK_WINDOWS; i++) {
         us[i] -= odd[i] * windows->odd_us / windows->odd_squares;
         us[i] *= n / (n - odd[i]);
-        is_right &= us[i] > 0 && odd[i] < n;
+        is_right &= us[i] > 0 && 2 * odd[i] <= n;
     }
     return is_right;
 }

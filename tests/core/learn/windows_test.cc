@@ -289,7 +289,7 @@ TEST(Windows, OfATwofoldTrialAreTheLastOfEachTurn)
         {{1, 3}, {9 * 10 + 30, 9 * 8 + 30, 80, 100}, true, 100, 80},
         {{1, 3, 5, 7}, {100, 80, 82, 102}, false, 0, 0}, // not told apart
         {{1, 7}, {130, 80, 82, 132}, false, 0, 0},       // likewise
-        {std::vector<unsigned>(10, 1), {30, 80, 82, 100}, false, 0, 0},
+        {{1, 1, 1, 1, 1, 1}, {40 + 180, 80, 82, 100}, false, 0, 0},
     };
     stp_trial trial = Trial(FirstCall(false), 1);
 
