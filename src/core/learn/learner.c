@@ -28,6 +28,8 @@ enum learner_phase {
     TRY,
 };
 
+static const double long_us = 300000; /* of a sequence, to look for a shorter */
+
 /* The noise of a block by a schedule, until its first blocks are known. */
 static const double unknown_noise = 0.05;
 
@@ -291,11 +293,13 @@ static size_t learner_count_runs(const uint8_t *keys, size_t n, size_t sequence,
 
 /* The sequence that repeats often enough between other calls, in the longest
  * runs; 0: none.  In shorter runs than others one of equal calls is no step,
- * but a part of it. */
-static size_t learner_find_interrupted(const uint8_t *keys, size_t n)
+ * but a part of it.  'whole': the sequence that it is to be a part of, with
+ * most calls in blocks of it; 0: none holds all. */
+static size_t learner_find_interrupted(const uint8_t *keys, size_t n,
+                                       size_t whole)
 {
     uint16_t runs[STP_HISTORY_CALLS];
-    size_t last, before = 0; /* the sequence that was looked at before */
+    size_t last, n_blocks, before = 0; /* the sequence looked at before */
 
     for (size_t least = n / 2; least >= FIND_CALLS; least /= 2)
         for (size_t end = n; end >= least; end -= FIND_CALLS / 2) {
@@ -304,8 +308,10 @@ static size_t learner_find_interrupted(const uint8_t *keys, size_t n)
             if (sequence == 0 || sequence == before ||
                 (sequence == 1 && before != 0))
                 continue;
-            if (learner_count_runs(keys, n, sequence, runs, &last) >=
-                FIND_BLOCKS)
+            n_blocks = learner_count_runs(keys, n, sequence, runs, &last);
+            if (n_blocks >= FIND_BLOCKS &&
+                (whole == 0 ||
+                 (sequence < whole && 3 * n_blocks * sequence > 2 * n)))
                 return sequence;
             before = sequence;
         }
@@ -317,14 +323,19 @@ static void learner_find(struct stp_learner *l)
     uint8_t keys[STP_HISTORY_CALLS / 2];
     uint64_t n_calls = learner_calls(l);
     size_t n = n_calls < sizeof(keys) ? (size_t)n_calls : sizeof(keys);
+    size_t shorter = 0;
 
     if (n_calls < l->find_at ||
         !stp_history_copy(l->history, n_calls - n, n, keys))
         return;
     l->sequence = stp_sequence_find(keys, n, l->find_least);
-    l->is_interrupted = l->sequence == 0 && n == sizeof(keys);
+    /* A long sequence may be many steps and a log or an evaluation. */
+    if ((double)l->sequence * l->window.call_us > long_us ||
+        (l->sequence == 0 && n == sizeof(keys)))
+        shorter = learner_find_interrupted(keys, n, l->sequence);
+    l->is_interrupted = shorter != 0;
     if (l->is_interrupted)
-        l->sequence = learner_find_interrupted(keys, n);
+        l->sequence = shorter;
     if (l->sequence == 0) {
         learner_find_again(l);
         if (n_calls >= ALONE_CALLS && !l->is_alone) {
@@ -390,6 +401,21 @@ static void learner_set_window(struct stp_learner *l)
     stp_bandit_set_window(l->bandit, shares, l->window.n_calls);
 }
 
+/* The mean time from call to call of the samples; 0: not known. */
+static double learner_pace(const struct stp_learner *l)
+{
+    size_t first = 0, last = l->n_samples - 1;
+
+    while (first < last && l->begin_ns[first] == 0)
+        first++;
+    while (first < last && l->begin_ns[last] == 0)
+        last--;
+    return l->begin_ns[last] <= l->begin_ns[first]
+               ? 0
+               : (double)(l->begin_ns[last] - l->begin_ns[first]) / 1e3 /
+                     (double)(last - first);
+}
+
 /* Reports what the schedule is expected to cost, at the pace of the samples. */
 static void learner_tell_plan(const struct stp_learner *l)
 {
@@ -397,19 +423,14 @@ static void learner_tell_plan(const struct stp_learner *l)
     const unsigned n_windows = STP_TRIAL_BLOCKS * STP_BLOCK_WINDOWS;
     unsigned n_rounds =
         (plan.n_trials + STP_SCHEDULE_MATES - 1) / STP_SCHEDULE_MATES;
-    size_t first = 0, last = l->n_samples - 1;
+    const double pace = learner_pace(l);
     double us;
 
-    while (first < last && l->begin_ns[first] == 0)
-        first++;
-    while (first < last && l->begin_ns[last] == 0)
-        last--;
-    if (l->begin_ns[last] <= l->begin_ns[first])
+    if (!(pace > 0))
         return;
     if (n_rounds < plan.n_most)
         n_rounds = plan.n_most;
-    us = (double)(l->begin_ns[last] - l->begin_ns[first]) / 1e3 /
-         (double)(last - first) * l->window.n_calls * n_windows * n_rounds;
+    us = pace * l->window.n_calls * n_windows * n_rounds;
     learner_report_gain(l, STP_LEARN_PLAN, -1, 0, us,
                         us > 0 ? us / (us + plan.loss_us * n_windows / 2) : 1,
                         0, 0);
@@ -457,6 +478,7 @@ static bool learner_end_sample(struct stp_learner *l,
     if (n < l->n_samples && (!l->is_interrupted || n < FIND_CALLS)) {
         if (l->find_least < STP_HISTORY_CALLS / 4)
             l->find_least *= 2;
+        l->window.call_us = learner_pace(l);
         learner_find_again(l);
         return false;
     }
