@@ -343,7 +343,10 @@ static const char *job_explain(const struct job_run *run,
                "collectives";
     if (r->last.n_alone > 0)
         return "the job's collectives repeat no sequence often enough in a "
-               "row, so there is no equal work to compare";
+               "row, so there is no equal work to compare: let five steps "
+               "follow each other without other collectives, such as those of "
+               "logs, or compare whole runs by `steptune compare --env "
+               "NCCL_PROTO=unset,LL128 -- COMMAND`";
     for (size_t i = 0; i < r->ledgers.n && r->last.n == 0; i++)
         if (r->ledgers.all[i].is_aside) {
             snprintf(text, STP_CLI_PATH, "the plugin stepped aside: %s",
