@@ -93,7 +93,7 @@ static bool memory_is_staged(const struct stp_memory_query *query)
 bool stp_memory_rule_matches(const struct stp_rule *rule,
                              const struct stp_memory_query *query)
 {
-    return rule->coll == query->coll &&
+    return query->n_ranks > 0 && rule->coll == query->coll &&
            (rule->memory != STP_MEMORY_STAGE || memory_is_staged(query)) &&
            stp_memory_rule_decides(rule, query->n_ranks, query->n_bytes) &&
            (rule->overlap == -1 || rule->overlap == (int)query->overlaps) &&

@@ -25,7 +25,7 @@ enum stp_status stp_policy_load_any(const char *path,
 struct stp_memory_query {
     int coll;         /* ncclFunc_t */
     uint64_t n_bytes; /* as NCCL counts them for a tuner */
-    size_t n_ranks;   /* >= 1 */
+    size_t n_ranks;   /* 0: no rule matches */
     size_t n_nodes;   /* >= 1 */
     bool overlaps;    /* with compute; of a stage policy, unless the job says
                          that nothing runs beside its collectives */

@@ -132,6 +132,8 @@ TEST(MemoryPolicyMatch, IsNothingIfNoneOfManyRulesMatches)
     query.coll = ncclFuncReduce;
     EXPECT_EQ(stp_policy_rule(policy.get(), 0),
               stp_memory_policy_match(policy.get(), &query));
+    query.n_ranks = 0;
+    EXPECT_EQ(nullptr, stp_memory_policy_match(policy.get(), &query));
 }
 
 // ---- against the definition ----
