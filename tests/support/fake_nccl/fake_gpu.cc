@@ -1,102 +1,19 @@
 #include "fake_gpu.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstring>
-#include <deque>
-#include <list>
-#include <map>
-#include <mutex>
-#include <set>
 #include <thread>
 
-#define EXPORTED extern "C" __attribute__((visibility("default")))
+#include "fake_state.h"
 
 namespace fake
 {
-
-enum { kOk = 0, kInvalid = 1, kNotReady = 600, kIsolation = 907, kLossy = 911 };
-enum { kKernel = 0, kCopy = 1, kHost = 3, kWait = 6, kRecord = 7 };
-
-struct Token {
-    bool done = false;
-};
-
-struct Event {
-    std::shared_ptr<Token> token; // of the last record; null: none
-    uint64_t capture = 0;         // recorded in it last, behind 'nodes'
-    std::vector<Node *> nodes;
-    bool is_gone = false; // NCCL has ended it
-};
-
-struct Node {
-    Graph *graph;
-    int type;
-    Launch launch;
-    const char *kernel = nullptr; // its name
-    Event *event = nullptr;       // that it waits for, or records
-    std::vector<Node *> after;
-};
-
-struct GraphRun;
-
-struct Graph {
-    uint64_t id;
-    std::list<Node> nodes;
-    bool is_spoilt = false;
-    std::shared_ptr<GraphRun> last; // a graph does not overtake itself
-};
-
-struct Stream {
-    std::deque<std::shared_ptr<Work>> work;
-    Graph *graph = nullptr; // that is captured
-    std::vector<Node *> after;
-};
-
-namespace
-{
-
-struct Gpu {
-    std::mutex mutex;
-    std::condition_variable changed;
-    uint64_t state = 1;
-    uint64_t version = 1, stuck = 0; // stuck: the version at which all waited
-    uint64_t waited_at = 0; // the version that n_waiting threads saw last
-    uint64_t n_jobs = 0;
-    int n_threads = 0, n_waiting = 0;
-    std::set<int> dead;
-    std::string fault;
-    std::list<Stream> streams;
-    std::list<Graph> graphs;
-    uint64_t n_captures = 0;
-    int n_created = 0; // streams of cuStreamCreate()
-    std::map<std::pair<int, int>, Stream *> default_streams;
-};
 
 // Detached aborts may still run when the process ends, so it is never
 // destroyed.
 Gpu &gpu = *new Gpu;
 
-thread_local int context = 0; // of a rank: its number and 1
-thread_local bool is_locked = false;
-thread_local std::vector<int> pushed; // contexts
-thread_local uint64_t n_driver_calls = 0, fails_from = 0, fails_to = 0;
-
-struct Locked {
-    bool was = is_locked;
-    Locked()
-    {
-        if (!was)
-            gpu.mutex.lock();
-        is_locked = true;
-    }
-    ~Locked()
-    {
-        is_locked = was;
-        if (!was)
-            gpu.mutex.unlock();
-    }
-};
+thread_local Thread self;
 
 Stream *StreamOf(cudaStream_t stream)
 {
@@ -104,7 +21,7 @@ Stream *StreamOf(cudaStream_t stream)
 
     if (value > 2)
         return reinterpret_cast<Stream *>(stream);
-    Stream *&s = gpu.default_streams[{context, static_cast<int>(value)}];
+    Stream *&s = gpu.default_streams[{self.context, static_cast<int>(value)}];
     if (s == nullptr)
         s = &gpu.streams.emplace_back();
     return s;
@@ -150,8 +67,6 @@ struct TokenWork : Work { // sets it, or waits for it
         return Step::kDone;
     }
 };
-
-} // namespace
 
 struct GraphRun : Work {
     struct One {
@@ -243,19 +158,19 @@ std::string EndJob()
 
 void EnterThread(int rank)
 {
-    context = rank + 1;
+    self.context = rank + 1;
 }
 
 int RankEntered()
 {
-    return context - 1;
+    return self.context - 1;
 }
 
 void LeaveThread(const std::vector<int> &dead)
 {
     Locked lock;
 
-    if (!pushed.empty())
+    if (!self.pushed.empty())
         Fault("a context is pushed and not popped");
     gpu.n_threads--;
     gpu.dead.insert(dead.begin(), dead.end());
@@ -335,7 +250,7 @@ bool WaitUntil(const std::function<bool()> &condition)
 {
     std::unique_lock<std::mutex> lock(gpu.mutex);
 
-    is_locked = true;
+    self.is_locked = true;
     const uint64_t job = gpu.n_jobs;
     bool holds = condition();
     while (!holds && gpu.n_jobs == job) {
@@ -349,19 +264,20 @@ bool WaitUntil(const std::function<bool()> &condition)
                 gpu.n_waiting = 0;
             }
             // A library's own thread is none of the job's.
-            gpu.n_waiting += context != 0;
+            gpu.n_waiting += self.context != 0;
             if (gpu.n_waiting >= gpu.n_threads) {
                 gpu.stuck = seen;
                 gpu.changed.notify_all();
             }
-            while (gpu.version == seen && (gpu.stuck != seen || context == 0))
+            while (gpu.version == seen &&
+                   (gpu.stuck != seen || self.context == 0))
                 gpu.changed.wait(lock);
             if (gpu.stuck == gpu.version && !condition())
                 break;
         }
         holds = gpu.n_jobs == job && condition();
     }
-    is_locked = false;
+    self.is_locked = false;
     return holds;
 }
 
@@ -613,13 +529,13 @@ int WaitOn(cudaStream_t stream, Event *e)
 
 void FailDriverCalls(uint64_t from, uint64_t n)
 {
-    fails_from = n_driver_calls + from;
-    fails_to = fails_from + n;
+    self.fails_from = self.n_driver_calls + from;
+    self.fails_to = self.fails_from + n;
 }
 
 uint64_t CountDriverCalls()
 {
-    return n_driver_calls;
+    return self.n_driver_calls;
 }
 
 std::set<std::string> Describe(const Graph *graph)
@@ -650,250 +566,3 @@ void Fork(cudaStream_t from, cudaStream_t to)
 }
 
 } // namespace fake
-
-// ---- the driver's functions ----
-
-using namespace fake;
-
-static bool Refuses()
-{
-    n_driver_calls++;
-    return fails_from <= n_driver_calls && n_driver_calls < fails_to;
-}
-
-EXPORTED int cuCtxGetCurrent(void **current)
-{
-    if (Refuses())
-        return kInvalid;
-    *current = reinterpret_cast<void *>(static_cast<intptr_t>(context));
-    return kOk;
-}
-
-EXPORTED int cuCtxPushCurrent_v2(void *current)
-{
-    if (Refuses())
-        return kInvalid;
-    pushed.push_back(context);
-    context = static_cast<int>(reinterpret_cast<intptr_t>(current));
-    return kOk;
-}
-
-EXPORTED int cuCtxPopCurrent_v2(void **current)
-{
-    n_driver_calls++;
-    *current = reinterpret_cast<void *>(static_cast<intptr_t>(context));
-    if (pushed.empty()) {
-        Fault("a context is popped that was not pushed");
-        return kInvalid;
-    }
-    context = pushed.back();
-    pushed.pop_back();
-    return kOk;
-}
-
-EXPORTED int cuStreamCreate(cudaStream_t *stream, unsigned)
-{
-    Locked lock;
-    gpu.n_created++;
-    *stream = NewStream();
-    return kOk;
-}
-
-EXPORTED int cuStreamDestroy_v2(cudaStream_t stream)
-{
-    Locked lock;
-
-    gpu.n_created--;
-    if (StreamOf(stream)->work.empty())
-        gpu.streams.remove_if([&](const Stream &s) {
-            return &s == reinterpret_cast<Stream *>(stream);
-        });
-    return kOk;
-}
-
-EXPORTED int cuStreamWaitEvent(cudaStream_t stream, void *event, unsigned)
-{
-    if (Refuses())
-        return kInvalid;
-    return WaitOn(stream, static_cast<Event *>(event));
-}
-
-EXPORTED int cuStreamGetCaptureInfo_v2(cudaStream_t stream, int *status,
-                                       unsigned long long *id, void **graph,
-                                       void *const **nodes, size_t *n_nodes)
-{
-    Locked lock;
-    Stream *s = StreamOf(stream);
-
-    *status = s->graph != nullptr;
-    *id = s->graph != nullptr ? s->graph->id : 0;
-    *graph = s->graph;
-    if (nodes != nullptr) {
-        *nodes = reinterpret_cast<void *const *>(s->after.data());
-        *n_nodes = s->after.size();
-    }
-    return kOk;
-}
-
-EXPORTED int cuThreadExchangeStreamCaptureMode(int *)
-{
-    if (Refuses())
-        return kInvalid;
-    return kOk;
-}
-
-EXPORTED int cuEventRecord(void *event, cudaStream_t stream)
-{
-    if (Refuses())
-        return kInvalid;
-    return RecordOn(static_cast<Event *>(event), stream);
-}
-
-EXPORTED int cuEventQuery(void *event)
-{
-    if (Refuses())
-        return kInvalid;
-    Locked lock;
-    const Event *e = static_cast<Event *>(event);
-
-    if (e->is_gone)
-        Fault("an event is queried that NCCL has ended");
-    if (e->capture != 0)
-        return kInvalid;
-    return IsDone(e) ? kOk : kNotReady;
-}
-
-// As of CUDA 12.3: symmetric kernels may begin before a kernel ends, which
-// edges say, and who does not ask for that gets no nodes.
-static int GiveNodes(const std::vector<Node *> &all, void **nodes,
-                     const void *edges, size_t *n)
-{
-    if (Refuses())
-        return kInvalid;
-    if (nodes != nullptr && edges == nullptr)
-        return kLossy;
-    for (size_t i = 0; nodes != nullptr && i < std::min(*n, all.size()); i++)
-        nodes[i] = all[i];
-    *n = nodes != nullptr ? std::min(*n, all.size()) : all.size();
-    return kOk;
-}
-
-EXPORTED int cuGraphNodeGetDependencies_v2(void *node, void **before,
-                                           void *edges, size_t *n)
-{
-    Locked lock;
-
-    return GiveNodes(static_cast<Node *>(node)->after, before, edges, n);
-}
-
-EXPORTED int cuGraphNodeGetDependentNodes_v2(void *node, void **behind,
-                                             void *edges, size_t *n)
-{
-    Locked lock;
-    std::vector<Node *> all;
-
-    for (Node &other : static_cast<Node *>(node)->graph->nodes)
-        if (std::find(other.after.begin(), other.after.end(), node) !=
-            other.after.end())
-            all.push_back(&other);
-    return GiveNodes(all, behind, edges, n);
-}
-
-static int GiveEvent(void *node, int type, void **event)
-{
-    if (Refuses())
-        return kInvalid;
-    *event = static_cast<Node *>(node)->event;
-    return static_cast<Node *>(node)->type == type ? kOk : kInvalid;
-}
-
-EXPORTED int cuGraphEventWaitNodeGetEvent(void *node, void **event)
-{
-    return GiveEvent(node, kWait, event);
-}
-
-EXPORTED int cuGraphEventRecordNodeGetEvent(void *node, void **event)
-{
-    return GiveEvent(node, kRecord, event);
-}
-
-EXPORTED int cuGraphAddDependencies(void *, void *const *from, void *const *to,
-                                    size_t n)
-{
-    if (Refuses())
-        return kInvalid;
-    Locked lock;
-
-    for (size_t i = 0; i < n; i++) {
-        auto &after = static_cast<Node *>(to[i])->after;
-
-        if (std::find(after.begin(), after.end(), from[i]) != after.end())
-            return kInvalid;
-        after.push_back(static_cast<Node *>(from[i]));
-    }
-    return kOk;
-}
-
-EXPORTED int cuGraphRemoveDependencies(void *, void *const *from,
-                                       void *const *to, size_t n)
-{
-    if (Refuses())
-        return kInvalid;
-    Locked lock;
-
-    for (size_t i = 0; i < n; i++) {
-        auto &after = static_cast<Node *>(to[i])->after;
-        const auto at =
-            std::find(after.begin(), after.end(), static_cast<Node *>(from[i]));
-
-        if (at == after.end())
-            return kInvalid;
-        after.erase(at);
-    }
-    return kOk;
-}
-
-EXPORTED int cuStreamEndCapture(cudaStream_t stream, void **graph)
-{
-    *graph = EndCapture(stream);
-    return *graph != nullptr ? kOk : kInvalid;
-}
-
-EXPORTED int cuGraphGetNodes(void *graph, void **nodes, size_t *n_nodes)
-{
-    Locked lock;
-    size_t n = 0;
-
-    for (Node &node : static_cast<Graph *>(graph)->nodes)
-        if (n < *n_nodes)
-            nodes[n++] = &node;
-    *n_nodes = n;
-    return kOk;
-}
-
-EXPORTED int cuGraphNodeGetType(void *node, int *type)
-{
-    *type = static_cast<Node *>(node)->type;
-    return kOk;
-}
-
-EXPORTED int cuGraphKernelNodeGetParams_v2(void *node, void *kernel)
-{
-    *static_cast<void **>(kernel) = node;
-    return kOk;
-}
-
-EXPORTED int cuFuncGetName(const char **name, void *function)
-{
-    *name = static_cast<Node *>(function)->kernel;
-    return kOk;
-}
-
-EXPORTED int cuMemcpyAsync(void *to, const void *from, size_t n_bytes,
-                           cudaStream_t stream)
-{
-    if (Refuses())
-        return kInvalid;
-    EnqueueCopy(stream, to, from, n_bytes);
-    return kOk;
-}

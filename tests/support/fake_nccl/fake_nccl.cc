@@ -810,39 +810,3 @@ EXPORTED ncclResult_t ncclReduceScatter(const void *send, void *recv,
     return Launch({ncclFuncReduceScatter, static_cast<const char *>(send),
                    static_cast<char *>(recv), count, type, op, comm, stream});
 }
-
-EXPORTED int cuDeviceGetAttribute(int *value, int attribute, int)
-{
-    const char *text = getenv("FAKE_GPU_MULTIPROCESSORS");
-
-    *value = attribute != 16 ? 0 : text != nullptr ? atoi(text) : 132;
-    return 0;
-}
-
-EXPORTED int cuDevicePrimaryCtxRetain(void **primary, int device)
-{
-    *primary = reinterpret_cast<void *>(static_cast<intptr_t>(device) + 1);
-    return 0;
-}
-
-EXPORTED int cuGraphDestroy(void *)
-{
-    return 0;
-}
-
-EXPORTED int cuKernelGetName(const char **, void *)
-{
-    return 1;
-}
-
-EXPORTED int cuMemGetInfo_v2(size_t *left, size_t *all)
-{
-    *left = *all = size_t{1} << 36;
-    return 0;
-}
-
-EXPORTED int cuStreamBeginCapture_v2(cudaStream_t stream, int)
-{
-    fake::BeginCapture(stream);
-    return 0;
-}
