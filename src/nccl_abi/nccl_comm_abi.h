@@ -134,6 +134,16 @@ enum {
        ncclComm_t comm, cudaStream_t stream),                                  \
       (send, recv, count, type, op, comm, stream))
 
+#define NCCL_PEER_CALLS(X)                                                     \
+    X(ncclResult_t, ncclSend,                                                  \
+      (const void *send, size_t count, int type, int peer, ncclComm_t comm,    \
+       cudaStream_t stream),                                                   \
+      (send, count, type, peer, comm, stream))                                 \
+    X(ncclResult_t, ncclRecv,                                                  \
+      (void *recv, size_t count, int type, int peer, ncclComm_t comm,          \
+       cudaStream_t stream),                                                   \
+      (recv, count, type, peer, comm, stream))
+
 /* All other calls that run on a stream: the last three from 2.28 and 2.29 on.
  */
 #define NCCL_STREAM_CALLS(X)                                                   \
@@ -149,14 +159,6 @@ enum {
       (const void *send, void *recv, size_t count, int type, int root,         \
        ncclComm_t comm, cudaStream_t stream),                                  \
       (send, recv, count, type, root, comm, stream))                           \
-    X(ncclResult_t, ncclSend,                                                  \
-      (const void *send, size_t count, int type, int peer, ncclComm_t comm,    \
-       cudaStream_t stream),                                                   \
-      (send, count, type, peer, comm, stream))                                 \
-    X(ncclResult_t, ncclRecv,                                                  \
-      (void *recv, size_t count, int type, int peer, ncclComm_t comm,          \
-       cudaStream_t stream),                                                   \
-      (recv, count, type, peer, comm, stream))                                 \
     X(ncclResult_t, ncclAlltoAll,                                              \
       (const void *send, void *recv, size_t count, int type, ncclComm_t comm,  \
        cudaStream_t stream),                                                   \
@@ -231,7 +233,8 @@ enum {
 
 #define NCCL_ALL_CALLS(X)                                                      \
     NCCL_MANAGING_CALLS(X)                                                     \
-    NCCL_STAGED_CALLS(X) NCCL_STREAM_CALLS(X) NCCL_OTHER_CALLS(X)
+    NCCL_STAGED_CALLS(X)                                                       \
+    NCCL_PEER_CALLS(X) NCCL_STREAM_CALLS(X) NCCL_OTHER_CALLS(X)
 
 #define NCCL_DECLARE(result, name, parameters, arguments)                      \
     result name parameters;

@@ -32,12 +32,23 @@ struct around {
     CUgraphNode node; /* of the copy in */
 };
 
+struct transfer { /* a send or a receive */
+    bool sends;
+    void *memory;
+    size_t count;
+    int type, peer;
+    ncclComm_t comm;
+    cudaStream_t stream;
+};
+
 /* The thread's group; NULL outside of one.  Static TLS is scarce, where a
  * library is opened by name, but spares a call of ld.so's at each use. */
 static __thread struct group {
     int depth;
     struct around *calls;
     size_t n_calls, calls_size;
+    struct transfer *transfers; /* of one communicator, that wait */
+    size_t n_transfers, transfers_size;
     struct stp_birth *births;
     size_t n_births, births_size;
     struct stp_comm **ended; /* their memory is to be freed */
@@ -78,6 +89,8 @@ static bool around_copy(struct around *a, bool is_behind)
     CUcontext now = NULL;
     const bool is_other =
         cuda->ctx_get_current(&now) == 0 && now != a->c->context;
+    /* Plain calls of a group may share the order, and cannot be seen here. */
+    const bool between = group != NULL && (group->n_calls > 1 || a->c->shares);
     bool is_done;
 
     if (is_other && cuda->ctx_push(a->c->context) != 0) {
@@ -85,8 +98,7 @@ static bool around_copy(struct around *a, bool is_behind)
         return false;
     }
     is_done = is_behind ? stp_order_end(&a->twin->order, cuda, a->capture,
-                                        a->stream, &a->out, a->node,
-                                        group != NULL && group->n_calls > 1)
+                                        a->stream, &a->out, a->node, between)
                         : stp_order_begin(&a->twin->order, cuda, a->capture,
                                           a->stream, &a->in, &a->node);
     if (is_other)
@@ -104,6 +116,62 @@ static ncclResult_t around_end(struct around *a, ncclResult_t result)
     return around_copy(a, true) || result != ncclSuccess
                ? result
                : ncclUnhandledCudaError;
+}
+
+/* ---- sends and receives ---- */
+
+static ncclResult_t transfer_run(const struct transfer *t)
+{
+    return t->sends ? CALL(ncclSend, t->memory, t->count, t->type, t->peer,
+                           t->comm, t->stream)
+                    : CALL(ncclRecv, t->memory, t->count, t->type, t->peer,
+                           t->comm, t->stream);
+}
+
+/* Calls NCCL for those that wait, unless they are of 'comm'.  NCCL gives an
+ * error again at the end of the group. */
+static void transfer_run_all(ncclComm_t comm)
+{
+    struct group *g = group;
+
+    if (g == NULL || n_inside > 0 || g->n_transfers == 0 ||
+        g->transfers[0].comm == comm)
+        return;
+    for (size_t i = 0; i < g->n_transfers; i++)
+        transfer_run(&g->transfers[i]);
+    g->n_transfers = 0;
+}
+
+/* In a group NCCL runs a communicator's collectives first, wherever ranks call
+ * them.  So that it is the same with those of a twin, sends and receives wait
+ * until another communicator is called, or the group ends. */
+static ncclResult_t transfer_call(const struct transfer *t)
+{
+    struct stp_comm *c = group != NULL ? call_find(t->comm) : NULL;
+    const bool waits = c != NULL && c->why == STP_STAGED;
+
+    stp_comm_release(c);
+    transfer_run_all(t->comm);
+    if (!waits)
+        return transfer_run(t);
+    if (!STP_ROOM(group->transfers, group->n_transfers, group->transfers_size))
+        return ncclSystemError;
+    group->transfers[group->n_transfers++] = *t;
+    return ncclSuccess;
+}
+
+static ncclResult_t own_ncclSend(const void *send, size_t count, int type,
+                                 int peer, ncclComm_t comm, cudaStream_t stream)
+{
+    return transfer_call(&(struct transfer){true, (void *)(uintptr_t)send,
+                                            count, type, peer, comm, stream});
+}
+
+static ncclResult_t own_ncclRecv(void *recv, size_t count, int type, int peer,
+                                 ncclComm_t comm, cudaStream_t stream)
+{
+    return transfer_call(
+        &(struct transfer){false, recv, count, type, peer, comm, stream});
 }
 
 /* ---- staged collectives ---- */
@@ -247,6 +315,7 @@ static ncclResult_t collective_stage(const struct collective *k)
     enum stp_plain why;
     ncclResult_t result;
 
+    transfer_run_all(k->comm);
     /* NCCL, too, asks what the stream is captured into, and fails as this. */
     if (a.c == NULL ||
         !stp_order_capture(&stp_stage()->cuda, k->stream, &a.capture)) {
@@ -324,6 +393,7 @@ static ncclResult_t group_leave(ncclResult_t result, bool is_run)
         stp_comm_release(g->ended[i]);
     births_open(g->births, g->n_births, result);
     free(g->calls);
+    free(g->transfers);
     free(g->ended);
     free(g->births);
     free(g);
@@ -350,6 +420,8 @@ static ncclResult_t own_ncclGroupEnd(void)
     bool is_begun = true;
     ncclResult_t result;
 
+    if (is_outermost)
+        transfer_run_all(NULL);
     for (size_t i = 0; is_outermost && i < group->n_calls; i++)
         is_begun &= around_copy(&group->calls[i], false);
     if (!is_begun) /* a call that NCCL refuses: nothing of the group runs, so
@@ -362,6 +434,8 @@ static ncclResult_t own_ncclGroupEnd(void)
 
 static ncclResult_t own_ncclGroupSimulateEnd(void *info)
 {
+    if (group != NULL && group->depth == 1)
+        transfer_run_all(NULL);
     return group_leave(CALL(ncclGroupSimulateEnd, info), false);
 }
 
@@ -524,10 +598,10 @@ static void end_leave_busy(struct stp_comm *c)
     c->is_left = true;
     if (!stp_stage()->has_left)
         stp_say(true,
-                "staged operations of a communicator of %d ranks are not done, "
-                "and NCCL's symmetric kernels do not end by an abort: unless "
-                "the other ranks come, their streams wait for ever, and the "
-                "process has to end",
+                "operations of a communicator of %d ranks are not done: staged "
+                "ones do not end by an abort, as none of NCCL's symmetric "
+                "kernels does; unless the other ranks come, their streams wait "
+                "for ever, and the process has to end",
                 c->n_ranks);
     stp_stage()->has_left = true;
 }
@@ -621,6 +695,7 @@ static ncclResult_t end_abort(struct stp_comm *c)
     CALL(ncclGroupStart);
     end_twins(c, stp_stage()->nccl.ncclCommAbort);
     result = end_group(CALL(ncclCommAbort, c->comm));
+    c->shares = false; /* its flag is set, for all that have it */
     end_leave(c);
     return result;
 }
@@ -631,19 +706,27 @@ static void *end_abort_later(void *c)
     return NULL;
 }
 
+static void *end_abort_unknown_later(void *comm)
+{
+    CALL(ncclCommAbort, comm);
+    return NULL;
+}
+
 /* Waits for nothing while a staged operation of any communicator is on its way:
- * this one's may be behind it in a stream. */
+ * this one's may be behind it in a stream, or NCCL may have both in one order.
+ */
 static ncclResult_t own_ncclCommAbort(ncclComm_t comm)
 {
     struct stp_comm *c = n_inside == 0 ? stp_comm_find(comm, true) : NULL;
     pthread_t thread;
 
-    if (c == NULL)
-        return CALL(ncclCommAbort, comm);
-    end_leave_busy(c);
-    if (!c->is_left && stp_comm_is_idle(NULL))
-        return end_abort(c);
-    if (pthread_create(&thread, NULL, end_abort_later, c) != 0)
+    if (c != NULL)
+        end_leave_busy(c);
+    if (n_inside > 0 || ((c == NULL || !c->is_left) && stp_comm_is_idle(NULL)))
+        return c != NULL ? end_abort(c) : CALL(ncclCommAbort, comm);
+    if ((c != NULL ? pthread_create(&thread, NULL, end_abort_later, c)
+                   : pthread_create(&thread, NULL, end_abort_unknown_later,
+                                    comm)) != 0)
         return ncclSystemError;
     pthread_detach(thread);
     return ncclSuccess;
@@ -720,6 +803,7 @@ static ncclResult_t own_ncclCommWindowRegister(ncclComm_t comm, void *memory,
     ENTRY(type, name, parameters, arguments, own_##name arguments)
 NCCL_MANAGING_CALLS(OWN_CALL)
 NCCL_STAGED_CALLS(OWN_CALL)
+NCCL_PEER_CALLS(OWN_CALL)
 #define OTHER_CALL(type, name, parameters, arguments)                          \
     ENTRY(type, name, parameters, arguments,                                   \
           HAND_ON(&stp_stage()->nccl, type, name, arguments))

@@ -80,6 +80,8 @@ bool stp_comm_is_idle(const struct stp_comm *c)
     int mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* some thread may capture */
     bool is_idle = true;
 
+    if (p->cuda.exchange_mode == NULL)
+        return true; /* nothing was ever staged */
     p->cuda.exchange_mode(&mode);
     pthread_mutex_lock(&p->lock);
     for (const struct stp_comm *s = p->staged; s != NULL; s = s->staged)

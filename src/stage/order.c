@@ -1,9 +1,8 @@
 #include "stage/order.h"
 
-enum {
-    MOST_SEEN = 256, /* nodes between the end of a group and its kernels */
-    MOST_BEHIND = 64 /* nodes that follow a kernel when it was captured */
-};
+#include "core/room.h"
+
+enum { MOST_SEEN = 1024 }; /* nodes before the end of a stream */
 
 bool stp_order_capture(const struct stp_real_cuda *cuda, cudaStream_t stream,
                        unsigned long long *id)
@@ -21,112 +20,168 @@ bool stp_order_capture(const struct stp_real_cuda *cuda, cudaStream_t stream,
     return status <= CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-/* Fills in up to 'most' nodes that the stream's next one will follow, and
- * returns how many there are; 0: it is not captured. */
-static size_t order_head(const struct stp_real_cuda *cuda, cudaStream_t stream,
-                         CUgraph *graph, CUgraphNode *nodes, size_t most)
+/* The nodes that the stream's next one will follow, '*n' of them, until the
+ * next call of CUDA; NULL: it is not captured. */
+static const CUgraphNode *order_head(const struct stp_real_cuda *cuda,
+                                     cudaStream_t stream, CUgraph *graph,
+                                     size_t *n)
 {
-    const CUgraphNode *head;
+    const CUgraphNode *head = NULL;
     unsigned long long id;
-    size_t n = 0;
     int status = 0;
 
-    if (cuda->stream_get_capture(stream, &status, &id, graph, &head, &n) != 0 ||
-        status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
-        return 0;
-    for (size_t i = 0; i < n && i < most; i++)
-        nodes[i] = head[i];
-    return n;
+    *n = 0;
+    if (cuda->stream_get_capture(stream, &status, &id, graph, &head, n) != 0 ||
+        status != CU_STREAM_CAPTURE_STATUS_ACTIVE || *n == 0)
+        return NULL;
+    return head;
 }
 
-/* The event that a node waits for, or records; NULL: it does not. */
-static CUevent order_event(const struct stp_real_cuda *cuda, CUgraphNode node,
-                           int wanted)
+/* The type of a node that waits for NCCL's event, or records it; -1: of none.
+ */
+static int order_role(const struct stp_order *order,
+                      const struct stp_real_cuda *cuda, CUgraphNode node)
 {
     CUevent event = NULL;
     int type;
 
-    if (cuda->node_type(node, &type) != 0 || type != wanted)
-        return NULL;
-    return (type == CU_GRAPH_NODE_TYPE_WAIT_EVENT
-                ? cuda->wait_event(node, &event)
-                : cuda->record_event(node, &event)) == 0
-               ? event
-               : NULL;
+    return cuda->node_type(node, &type) == 0 &&
+                   ((type == CU_GRAPH_NODE_TYPE_WAIT_EVENT &&
+                     cuda->wait_event(node, &event) == 0) ||
+                    (type == CU_GRAPH_NODE_TYPE_EVENT_RECORD &&
+                     cuda->record_event(node, &event) == 0)) &&
+                   event == order->event
+               ? type
+               : -1;
 }
 
-/* NCCL's newest record among what follows a node: nothing follows it yet. */
-static CUgraphNode order_record_behind(const struct stp_order *order,
-                                       const struct stp_real_cuda *cuda,
-                                       CUgraphNode node)
-{
-    CUgraphNode behind[MOST_BEHIND];
-    struct stp_real_edge edges[MOST_BEHIND];
-    size_t n = MOST_BEHIND, n_next;
+struct order_nodes {
+    CUgraphNode *list;
+    size_t n, size;
+};
 
-    if (cuda->nodes_behind(node, behind, edges, &n) != 0)
-        return NULL;
+static bool order_has(const struct order_nodes *all, CUgraphNode node)
+{
+    size_t i = 0;
+
+    while (i < all->n && all->list[i] != node)
+        i++;
+    return i < all->n;
+}
+
+/* Adds nodes that are not there; false without memory. */
+static bool order_add(struct order_nodes *all, const CUgraphNode *nodes,
+                      size_t n)
+{
     for (size_t i = 0; i < n; i++)
-        if (order_event(cuda, behind[i], CU_GRAPH_NODE_TYPE_EVENT_RECORD) ==
-                order->event &&
-            cuda->nodes_behind(behind[i], NULL, NULL, &n_next) == 0 &&
-            n_next == 0)
-            return behind[i];
-    return NULL;
+        if (!order_has(all, nodes[i])) {
+            if (!STP_ROOM(all->list, all->n, all->size))
+                return false;
+            all->list[all->n++] = nodes[i];
+        }
+    return true;
 }
 
-/* Finds NCCL's nodes around the kernels that it has just captured, from the
- * stream's end on back: the record behind them, and what they follow. */
-static bool order_search(const struct stp_order *order,
-                         const struct stp_real_cuda *cuda, cudaStream_t stream,
-                         CUgraphNode *before, CUgraphNode *record)
+/* Adds the nodes before another, or behind it. */
+static bool order_add_sides(struct order_nodes *all,
+                            int (*get)(CUgraphNode node, CUgraphNode *nodes,
+                                       struct stp_real_edge *edges, size_t *n),
+                            CUgraphNode node)
 {
-    CUgraphNode seen[MOST_SEEN];
-    struct stp_real_edge edges[MOST_SEEN];
-    CUgraph graph;
-    size_t n = order_head(cuda, stream, &graph, seen, MOST_SEEN);
+    CUgraphNode *some = NULL;
+    size_t most = 16, n = 16;
+    bool is_done = true;
+
+    while (is_done && n == most) { /* there may be more */
+        free(some);
+        n = most *= 2;
+        some = calloc(most, sizeof(*some) + sizeof(struct stp_real_edge));
+        is_done = some != NULL && get(node, some, (void *)&some[most], &n) == 0;
+    }
+    is_done = is_done && order_add(all, some, n);
+    free(some);
+    return is_done;
+}
+
+/* Finds NCCL's newest record behind a node, and what the kernels between them
+ * follow that is not behind it.  Communicators that share resources have one
+ * event, and a group of their calls a row of records: a copy that followed one
+ * behind itself would close a circle. */
+static bool order_look(const struct stp_order *order,
+                       const struct stp_real_cuda *cuda, CUgraphNode node,
+                       CUgraphNode *before, CUgraphNode *record)
+{
+    struct order_nodes behind = {0}, sides = {0};
+    bool is_done = order_add(&behind, &node, 1);
+    size_t n;
 
     *before = *record = NULL;
-    for (size_t i = 0; i < n && n <= MOST_SEEN && *before == NULL; i++) {
-        size_t n_more = MOST_SEEN - n;
-
-        if (order_event(cuda, seen[i], CU_GRAPH_NODE_TYPE_WAIT_EVENT) ==
-                order->event ||
-            order_event(cuda, seen[i], CU_GRAPH_NODE_TYPE_EVENT_RECORD) ==
-                order->event)
-            *before = seen[i];
-        if (*record == NULL)
-            *record = order_record_behind(order, cuda, seen[i]);
-        if (n_more > 0 &&
-            cuda->nodes_before(seen[i], &seen[n], edges, &n_more) != 0)
-            return false;
-        n += n_more;
+    for (size_t i = 0; i < behind.n && is_done; i++) {
+        is_done =
+            order_add_sides(&behind, cuda->nodes_behind, behind.list[i]) &&
+            order_add_sides(&sides, cuda->nodes_before, behind.list[i]);
+        if (*record == NULL &&
+            order_role(order, cuda, behind.list[i]) ==
+                CU_GRAPH_NODE_TYPE_EVENT_RECORD &&
+            cuda->nodes_behind(behind.list[i], NULL, NULL, &n) == 0 && n == 0)
+            *record = behind.list[i];
     }
-    return *before != NULL && *record != NULL;
+    for (size_t i = 0; i < sides.n && *before == NULL; i++)
+        if (!order_has(&behind, sides.list[i]) &&
+            order_role(order, cuda, sides.list[i]) >= 0)
+            *before = sides.list[i];
+    free(behind.list);
+    free(sides.list);
+    return is_done && *before != NULL && *record != NULL;
+}
+
+/* Looks behind the copy in, or, if that is NULL, from the stream's end on back,
+ * for what NCCL has just captured. */
+static bool order_search(const struct stp_order *order,
+                         const struct stp_real_cuda *cuda, cudaStream_t stream,
+                         CUgraphNode in, CUgraphNode *before,
+                         CUgraphNode *record)
+{
+    struct order_nodes seen = {0};
+    const CUgraphNode *head;
+    CUgraph graph;
+    size_t n;
+    bool is_found = false, is_done;
+
+    head = order_head(cuda, stream, &graph, &n);
+    is_done = in != NULL ? order_add(&seen, &in, 1) : order_add(&seen, head, n);
+    for (size_t i = 0; i < seen.n && i < MOST_SEEN && is_done && !is_found;
+         i++) {
+        is_found = order_look(order, cuda, seen.list[i], before, record);
+        is_done = order_add_sides(&seen, cuda->nodes_before, seen.list[i]);
+    }
+    free(seen.list);
+    return is_found;
 }
 
 bool stp_order_open(struct stp_order *order, const struct stp_real_cuda *cuda,
                     cudaStream_t stream)
 {
-    CUgraphNode kernel, before, record, behind[MOST_BEHIND];
-    struct stp_real_edge edges[MOST_BEHIND];
-    size_t n = MOST_BEHIND, n_before;
+    struct order_nodes behind = {0};
+    CUgraphNode before, record;
+    const CUgraphNode *head;
     CUgraph graph;
+    size_t n;
+    int type;
 
-    if (order_head(cuda, stream, &graph, &kernel, 1) != 1 ||
-        cuda->nodes_behind(kernel, behind, edges, &n) != 0)
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        order->event =
-            order_event(cuda, behind[i], CU_GRAPH_NODE_TYPE_EVENT_RECORD);
-        /* A copy that NCCL's first node followed could not follow it. */
-        if (order->event != NULL &&
-            order_search(order, cuda, stream, &before, &record) &&
-            cuda->nodes_before(before, NULL, NULL, &n_before) == 0 &&
-            n_before == 0)
-            return true;
-    }
-    return false;
+    head = order_head(cuda, stream, &graph, &n);
+    if (n == 1)
+        order_add_sides(&behind, cuda->nodes_behind, *head);
+    for (size_t i = 0; i < behind.n && order->event == NULL; i++)
+        if (cuda->node_type(behind.list[i], &type) != 0 ||
+            type != CU_GRAPH_NODE_TYPE_EVENT_RECORD ||
+            cuda->record_event(behind.list[i], &order->event) != 0)
+            order->event = NULL;
+    free(behind.list);
+    /* A copy that NCCL's first node followed could not follow it. */
+    return order->event != NULL &&
+           order_search(order, cuda, stream, NULL, &before, &record) &&
+           cuda->nodes_before(before, NULL, NULL, &n) == 0 && n == 0;
 }
 
 bool stp_order_begin(const struct stp_order *order,
@@ -134,14 +189,20 @@ bool stp_order_begin(const struct stp_order *order,
                      cudaStream_t stream, const struct stp_copy *copy,
                      CUgraphNode *in)
 {
+    const CUgraphNode *head;
     CUgraph graph;
+    size_t n;
 
     *in = NULL;
-    return copy->to == NULL ||
-           ((id != 0 ||
-             cuda->stream_wait_event(stream, order->event, 0) == 0) &&
-            cuda->copy(copy->to, copy->from, copy->n_bytes, stream) == 0 &&
-            (id == 0 || order_head(cuda, stream, &graph, in, 1) == 1));
+    if (copy->to == NULL)
+        return true;
+    if ((id == 0 && cuda->stream_wait_event(stream, order->event, 0) != 0) ||
+        cuda->copy(copy->to, copy->from, copy->n_bytes, stream) != 0)
+        return false;
+    head = id != 0 ? order_head(cuda, stream, &graph, &n) : NULL;
+    if (head != NULL)
+        *in = *head;
+    return id == 0 || head != NULL;
 }
 
 static bool order_end_in_capture(struct stp_order *order,
@@ -154,16 +215,18 @@ static bool order_end_in_capture(struct stp_order *order,
     const bool is_there = is_here && order->stream == stream;
     const bool follows = is_there && !between;
     CUgraphNode before, record, out;
+    const CUgraphNode *head;
     CUgraph graph;
+    size_t n;
 
-    if (!order_search(order, cuda, stream, &before, &record) ||
+    if (!order_search(order, cuda, stream, in, &before, &record) ||
         (copy->to != NULL &&
-         cuda->copy(copy->to, copy->from, copy->n_bytes, stream) != 0) ||
-        order_head(cuda, stream, &graph, &out, 1) == 0)
+         cuda->copy(copy->to, copy->from, copy->n_bytes, stream) != 0))
         return false;
-    /* Calls of one group have one record. */
-    if (is_here && order->record != record)
-        before = order->record;
+    head = order_head(cuda, stream, &graph, &n);
+    if (head == NULL)
+        return false;
+    out = *head;
     if (in != NULL && !follows &&
         cuda->graph_add_edges(graph, &before, &in, 1) != 0)
         return false;

@@ -17,7 +17,9 @@
  * beside others, and one memory serves any number of graphs.
  *
  * Plain operations are in no order with staged ones but that of their streams:
- * they share no memory, and the GPU has room for the kernels of both.
+ * they share no memory, and the GPU has room for the kernels of both.  Where
+ * communicators share resources (splitShare) NCCL has one event, and one order,
+ * for the twins, the communicator and those that it was split from or into.
  *
  * One thread at a time may use an order, as NCCL has it for a communicator. */
 #pragma once

@@ -38,6 +38,8 @@ enum { kMaxRanks = 4, kStreams = 3 };
 inline const char *const kVersions[] = {"22809", "22907", "23007"};
 inline const char *const kVersion = kVersions[0];
 
+enum { kRing = 100 }; // a collective: each rank sends to the next one
+
 // NCCL's functions: the fake's own, or those of a library in front of it.
 struct Api {
 #define STAGE_JOBS_MEMBER(result, name, parameters, arguments)                 \
@@ -168,7 +170,14 @@ struct Action {
         kSync,
     } kind;
     std::vector<Call> calls{};
-    bool is_group = false, fills_late = false, forks = false;
+    bool is_group = false, fills_late = false;
+    enum {
+        kNone,
+        kForks,
+        kEager,
+        kOther
+    } beside = kNone; // on stream 2, while
+                      // 1 is captured
     int number = 0, stream = 0;
     std::array<int, kMaxRanks> colors{};
 };
@@ -217,7 +226,7 @@ class Generator
     Call NewCall()
     {
         static const int colls[] = {ncclFuncAllReduce, ncclFuncAllGather,
-                                    ncclFuncReduceScatter};
+                                    ncclFuncReduceScatter, kRing};
         static const int types[] = {7, 7, 7, 2, 0};
         static const size_t bytes[] = {1536, 1536, 1544,  3072, 2048,
                                        6144, 768,  12288, 0};
@@ -226,7 +235,7 @@ class Generator
 
         c.comm = live_[Below(live_.size())];
         n = program_.members[c.comm].size();
-        c.coll = colls[Below(3)];
+        c.coll = colls[Below(n > 1 ? 4 : 3)];
         c.type = types[Below(5)];
         c.op = Below(10) == 0 ? 2 : 0;
         c.count = bytes[Below(9)] / (c.type == 0 ? 1 : 4);
@@ -234,7 +243,7 @@ class Generator
             c.count = 8192 * n / (c.type == 0 ? 1 : 4);
         if (c.coll != ncclFuncAllReduce)
             c.count /= n;
-        c.in_place = Below(3) == 0;
+        c.in_place = Below(3) == 0 && c.coll != kRing;
         c.stream = static_cast<int>(Below(3) == 0 ? Below(kStreams) : 1);
         return c;
     }
@@ -251,15 +260,18 @@ class Generator
                 a.calls.push_back(NewCall());
         } else if (kind < 11) {
             a.kind = Action::kCapture;
-            a.number = program_.n_graphs++;
-            a.forks = Below(3) == 0;
-            a.is_group = Below(3) == 0;
+            a.number = program_.n_graphs;
+            a.beside = static_cast<decltype(a.beside)>(Below(4));
+            a.is_group = Below(3) == 0 && a.beside <= Action::kForks;
             for (uint64_t i = Below(4) + 1; i > 0; i--) {
                 a.calls.push_back(NewCall());
                 a.calls.back().stream =
-                    a.forks ? 1 + static_cast<int>(Below(2)) : 1;
+                    a.beside > 0 ? 1 + static_cast<int>(Below(2)) : 1;
             }
-            graphs_.push_back(a);
+            for (int i = 1 + (a.beside == Action::kOther); i > 0; i--) {
+                graphs_.push_back(a);
+                graphs_.back().number = program_.n_graphs++;
+            }
             program_.actions.push_back(a);
             for (uint64_t i = Below(3); i > 0; i--)
                 AddLaunch();
@@ -473,6 +485,8 @@ class Rank
                   n_ranks =
                       static_cast<int>(program_.members[u->call.comm].size());
         const size_t n = NumberOut(*u), n_in = NumberIn(*u);
+        const bool sums =
+            u->call.coll != ncclFuncAllGather && u->call.coll != kRing;
         const std::string name = "rank " + std::to_string(number) +
                                  ", collective " + std::to_string(u->call.coll);
 
@@ -483,8 +497,9 @@ class Rank
                 if (u->call.coll == ncclFuncAllGather)
                     wanted = Value(*u, static_cast<int>(i / u->call.count),
                                    i % u->call.count);
-                for (int r = 0;
-                     r < n_ranks && u->call.coll != ncclFuncAllGather; r++)
+                if (u->call.coll == kRing)
+                    wanted = Value(*u, (me + n_ranks - 1) % n_ranks, i);
+                for (int r = 0; r < n_ranks && sums; r++)
                     wanted += Value(*u, r,
                                     u->call.coll == ncclFuncReduceScatter
                                         ? me * u->call.count + i
@@ -512,6 +527,9 @@ class Rank
         ncclComm_t comm = comms[c.comm];
         cudaStream_t stream = streams_[c.stream];
 
+        if (c.coll == kRing)
+            return Ring(u, RankIn(c.comm),
+                        static_cast<int>(program_.members[c.comm].size()));
         Check(
             c.coll == ncclFuncAllReduce
                 ? api_.ncclAllReduce(u.in, u.out, c.count, c.type, c.op, comm,
@@ -523,25 +541,44 @@ class Rank
             "a collective");
     }
 
+    void Ring(const Use &u, int me, int n)
+    {
+        const Call &c = u.call;
+        ncclComm_t comm = comms[c.comm];
+
+        api_.ncclGroupStart();
+        Check(api_.ncclSend(u.in, c.count, c.type, (me + 1) % n, comm,
+                            streams_[c.stream]),
+              "ncclSend");
+        Check(api_.ncclRecv(u.out, c.count, c.type, (me + n - 1) % n, comm,
+                            streams_[c.stream]),
+              "ncclRecv");
+        Check(api_.ncclGroupEnd(), "ncclGroupEnd");
+    }
+
     void MakeStreams()
     {
         for (int s = 0; s < kStreams; s++)
             streams_[s] = s == 0 ? nullptr : fake::NewStream();
     }
 
-    void BeginCapture(bool forks)
+    void BeginCapture(const Action &a)
     {
         fake::BeginCapture(streams_[1]);
-        if (forks)
+        if (a.beside == Action::kForks)
             fake::Fork(streams_[1], streams_[2]);
+        if (a.beside == Action::kOther)
+            fake::BeginCapture(streams_[2]);
     }
-    void EndCapture(bool forks)
+    void EndCapture(const Action &a)
     {
-        if (forks)
+        if (a.beside == Action::kForks)
             fake::Fork(streams_[2], streams_[1]);
-        graphs_.push_back(fake::EndCapture(streams_[1]));
-        if (graphs_.back() == nullptr)
-            fake::Fault("a capture was spoilt");
+        for (int s = 1; s <= 1 + (a.beside == Action::kOther); s++) {
+            graphs_.push_back(fake::EndCapture(streams_[s]));
+            if (graphs_.back() == nullptr)
+                fake::Fault("a capture was spoilt");
+        }
     }
     void LaunchGraph(const Action &a)
     {
@@ -677,6 +714,8 @@ class Process
         Each([&](Rank &r) { result = std::max(result, r.EndComms(aborts)); });
         if (std::max(result, api_.ncclGroupEnd()) != ncclSuccess)
             fake::Fault("rank " + std::to_string(ranks_.front().number) +
+                        " aborts " + std::to_string(aborts) + " result " +
+                        std::to_string(result) +
                         " cannot end its communicators");
     }
 
@@ -718,6 +757,19 @@ class Process
                     if (!is_late)
                         r.Fill(u);
             });
+            // NCCL runs what a communicator's ranks send in a group behind
+            // its collectives, wherever it is called.
+            for (Rank &r : ranks_)
+                std::stable_sort(uses[&r].begin(), uses[&r].end(),
+                                 [&](const Rank::Use *u, const Rank::Use *v) {
+                                     const auto key = [&](const Rank::Use *w) {
+                                         return std::make_pair(
+                                             w->call.comm,
+                                             (w->call.coll == kRing) ^
+                                                 (r.number % 2));
+                                     };
+                                     return key(u) < key(v);
+                                 });
             EachAtOnce(
                 [&](Rank &r) {
                     for (Rank::Use *u : uses[&r]) {
@@ -742,9 +794,9 @@ class Process
         case Action::kCalls:
             return Calls(a);
         case Action::kCapture:
-            Each([&](Rank &r) { r.BeginCapture(a.forks); });
+            Each([&](Rank &r) { r.BeginCapture(a); });
             Calls(a);
-            return Each([&](Rank &r) { r.EndCapture(a.forks); });
+            return Each([&](Rank &r) { r.EndCapture(a); });
         case Action::kLaunch:
             return Each([&](Rank &r) { r.LaunchGraph(a); });
         case Action::kSplit:
@@ -785,7 +837,10 @@ inline storms::Outcome Run(const Libraries &libraries, uint64_t seed, Kind kind)
     const uint64_t n_symmetric = fake::CountSymmetric();
     const char *version = kind == Kind::kCalm ? kVersions[seed % 3] : kVersion;
 
+    const bool shares = seed / 3 % 2 == 1;
+
     setenv("FAKE_NCCL_VERSION", version, 1);
+    setenv("NCCL_COMM_SPLIT_SHARE_RESOURCES", shares ? "1" : "0", 1);
     // A rank a thread, as a rule.
     const int most = generator.Below(3) > 0   ? 1
                      : generator.Below(2) > 0 ? 2
@@ -818,9 +873,11 @@ inline storms::Outcome Run(const Libraries &libraries, uint64_t seed, Kind kind)
         threads.emplace_back([&process] { process.Run(); });
     for (std::thread &thread : threads)
         thread.join();
+    unsetenv("NCCL_COMM_SPLIT_SHARE_RESOURCES");
     outcome.wrong = fake::EndJob();
     outcome.Mark(fake::CountSymmetric() > n_symmetric, "with staged calls");
     outcome.Mark(most > 1, "with threads of several ranks");
+    outcome.Mark(shares, "with shared resources");
     outcome.Mark(program.aborts, "aborted");
     outcome.Mark(program.n_graphs > 0, "with graphs");
     outcome.Mark(program.members.size() > 1, "with splits");

@@ -185,13 +185,14 @@ struct ByHand {
 
 // Two ranks, threads of a job.
 void OnTwoRanks(const char *version,
-                const std::function<void(int, const ncclUniqueId &)> &run)
+                const std::function<void(int, const ncclUniqueId &)> &run,
+                uint64_t seed = 1)
 {
     std::vector<std::thread> threads;
     ncclUniqueId id;
 
     setenv("FAKE_NCCL_VERSION", version, 1);
-    fake::BeginJob(1, 2);
+    fake::BeginJob(seed, 2);
     TheLibraries().plain->ncclGetUniqueId(&id);
     for (int r = 0; r < 2; r++)
         threads.emplace_back([&, r] {
@@ -303,6 +304,7 @@ TEST_F(StageJobs, PayForStagedCallsAlone)
     for (const EagerCase &c : eager)
         for (uint64_t i = 0; i < (c.n_driver_calls > 0 ? 150 : 1); i++) {
             std::vector<std::vector<float>> data[2];
+            bool is_over[2] = {};
 
             OnTwoRanks(kVersion, [&](int rank, const ncclUniqueId &id) {
                 const Api &api = TheLibraries().Calm(rank, kVersion);
@@ -334,9 +336,50 @@ TEST_F(StageJobs, PayForStagedCallsAlone)
                 for (size_t k = 0; k < c.steps.size() && is_right; k++)
                     for (size_t f = 0; f < c.steps[k].n_bytes / 4; f++)
                         ASSERT_EQ(data[rank][k][f], 2) << c.name << " " << i;
+                fake::Lock([&] { // one that failed may be behind the other
+                    is_over[rank] = is_right;
+                    fake::Changed();
+                });
+                fake::WaitUntil([&] { return is_over[0] || is_over[1]; });
                 EXPECT_EQ(api.ncclCommAbort(comm), ncclSuccess);
             });
         }
+}
+
+// With shared resources NCCL has one order of plain and of staged calls, also
+// of a graph behind a group of both on two streams.
+TEST_F(StageJobs, KeepPlainCallsInAnOrderThatTheyShare)
+{
+    for (uint64_t seed = 1; seed < 20; seed++)
+        OnTwoRanks(
+            kVersion,
+            [](int rank, const ncclUniqueId &id) {
+                const Api &api = TheLibraries().Calm(rank, kVersion);
+                ncclConfig_t config = NCCL_CONFIG_DEFAULT(22809);
+                cudaStream_t streams[3];
+                char data[3][1536];
+                ncclComm_t comm;
+
+                config.splitShare = 1;
+                api.ncclCommInitRankConfig(&comm, 2, id, rank, &config);
+                for (cudaStream_t &stream : streams)
+                    stream = fake::NewStream();
+                const auto run = [&](int i, const Step &step) {
+                    RunStep(api, step, data[i], data[i], comm, streams[i]);
+                };
+                fake::BeginCapture(streams[2]);
+                run(2, kPlain);
+                fake::Graph *graph = fake::EndCapture(streams[2]);
+                api.ncclGroupStart();
+                run(0, kStaged);
+                run(1, kPlain);
+                EXPECT_EQ(api.ncclGroupEnd(), ncclSuccess);
+                fake::LaunchGraph(graph, streams[2]);
+                for (cudaStream_t stream : streams)
+                    EXPECT_TRUE(fake::Synchronize(stream));
+                EXPECT_EQ(api.ncclCommDestroy(comm), ncclSuccess);
+            },
+            seed);
 }
 
 template <int kFlags> void Shrink(const Api &api, ncclComm_t comm)
@@ -403,27 +446,48 @@ TEST_F(StageJobs, EndTwinsWithTheirCommunicator)
     }
 }
 
-// A symmetric kernel does not look at an abort: its twins are left.
+// A symmetric kernel does not look at an abort: its twins are left, and no
+// abort waits for it, also of a communicator of one rank that shares its order.
+// All memory is freed behind a kernel that does look.
 TEST_F(StageJobs, LeaveTwinsWithAStagedOperationInAnAbort)
 {
-    const uint64_t n_all = fake::CountCalls("abort"),
-                   n_twins = fake::CountCalls("abort with windows");
+    for (int shares : {0, 1})
+        for (const Step &step : {kStaged, kPlain}) {
+            const uint64_t n_all = fake::CountCalls("abort"),
+                           n_twins = fake::CountCalls("abort with windows");
+            const size_t n_bytes = fake::CountBytes();
+            const bool is_left = step.n_bytes == kStaged.n_bytes;
+            uint64_t n_others = is_left ? 4 : 6;
+            SCOPED_TRACE(std::to_string(shares) + (is_left ? " left" : ""));
 
-    OnTwoRanks(kVersion, [&](int rank, const ncclUniqueId &id) {
-        const Api &api = TheLibraries().Calm(rank, kVersion);
-        std::vector<char> data(8192);
-        cudaStream_t stream = fake::NewStream();
-        ncclComm_t comm;
+            OnTwoRanks(kVersion, [&](int rank, const ncclUniqueId &id) {
+                const Api &api = TheLibraries().Calm(rank, kVersion);
+                ncclConfig_t config = NCCL_CONFIG_DEFAULT(22809);
+                std::vector<char> data(8192);
+                cudaStream_t stream = fake::NewStream();
+                ncclComm_t comm, alone;
 
-        api.ncclCommInitRank(&comm, 2, id, rank);
-        if (rank == 0) // the other one never calls it
-            RunStep(api, kStaged, data.data(), data.data(), comm, stream);
-        EXPECT_EQ(api.ncclCommAbort(comm), ncclSuccess);
-        while (fake::CountCalls("abort") < n_all + 4) // rank 0's in a thread
-            std::this_thread::yield();
-    });
-    EXPECT_EQ(fake::CountCalls("abort"), n_all + 4);
-    EXPECT_EQ(fake::CountCalls("abort with windows"), n_twins + 2);
+                config.splitShare = shares;
+                api.ncclCommInitRankConfig(&comm, 2, id, rank, &config);
+                api.ncclCommSplit(comm, rank, 0, &alone, nullptr);
+                RunStep(api, kPlain, data.data(), data.data(), comm, stream);
+                EXPECT_TRUE(fake::Synchronize(stream));
+                if (rank == 0) // the other one never calls it
+                    RunStep(api, step, data.data(), data.data(), comm, stream);
+                EXPECT_EQ(api.ncclCommAbort(comm), ncclSuccess);
+                EXPECT_EQ(api.ncclCommAbort(alone), ncclSuccess);
+                for (int i = 0;
+                     i < 5000 && // rank 0's in threads
+                     (fake::CountCalls("abort") < n_all + 2 + n_others ||
+                      (!is_left && fake::CountBytes() > n_bytes));
+                     i++)
+                    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            });
+            EXPECT_EQ(fake::CountCalls("abort"), n_all + 2 + n_others);
+            EXPECT_EQ(fake::CountCalls("abort with windows") - n_twins,
+                      n_others - 2);
+            EXPECT_EQ(fake::CountBytes() > n_bytes, is_left);
+        }
 }
 
 // ---- the report, and what is said ----
@@ -723,6 +787,13 @@ TEST_F(StageJobs, OfOneThreadAreStaged)
             EXPECT_TRUE(fake::Synchronize(stream));
     }
     EXPECT_EQ(fake::CountSymmetric() - before, 2u * kRanks);
+    // A simulated group does not run.
+    api.ncclGroupStart();
+    for (int r = 0; r < kRanks; r++) {
+        RunStep(api, kStaged, data[r], data[r], comms[r], streams[r]);
+        api.ncclSend(data[r], 1, 7, r, comms[r], streams[r]);
+    }
+    EXPECT_EQ(api.ncclGroupSimulateEnd(nullptr), ncclSuccess);
     for (const ncclComm_t *all : {children, comms})
         for (int r = 0; r < kRanks; r++)
             EXPECT_EQ(api.ncclCommDestroy(all[r]), ncclSuccess);

@@ -41,11 +41,18 @@ struct CopyWork : Work { // in two steps
     const char *from;
     size_t n_bytes;
     bool is_half_done = false;
+    bool Uses(const char *at, size_t n) const override
+    {
+        return (at < to + n_bytes && to < at + n) ||
+               (at < from + n_bytes && from < at + n);
+    }
     Step Run() override
     {
         const size_t begin = is_half_done ? (n_bytes + 1) / 2 : 0;
         const size_t end = is_half_done ? n_bytes : (n_bytes + 1) / 2;
 
+        Touch(to);
+        Touch(from);
         memcpy(to + begin, from + begin, end - begin);
         is_half_done = !is_half_done;
         return is_half_done ? Step::kRan : Step::kDone;
@@ -78,6 +85,12 @@ struct GraphRun : Work {
     std::shared_ptr<GraphRun> before;
     size_t n_done = 0;
 
+    bool Uses(const char *at, size_t n) const override
+    {
+        return std::any_of(nodes.begin(), nodes.end(), [=](const One &one) {
+            return !one.done && one.work->Uses(at, n);
+        });
+    }
     Step Run() override
     {
         const size_t n = nodes.size();
@@ -152,8 +165,81 @@ std::string EndJob()
     gpu.default_streams.clear();
     gpu.streams.clear();
     gpu.graphs.clear();
+    for (auto at = gpu.memory.begin(); at != gpu.memory.end();)
+        if (at->second.is_free) {
+            free(const_cast<char *>(at->first));
+            at = gpu.memory.erase(at);
+        } else
+            ++at;
     Changed();
     return gpu.fault;
+}
+
+// ---- memory ----
+
+void *Allocate(size_t n_bytes)
+{
+    Locked lock;
+    char *memory = static_cast<char *>(calloc(1, n_bytes));
+
+    gpu.memory[memory] = {n_bytes};
+    return memory;
+}
+
+static Memory *MemoryOf(const void *at, const char **begin)
+{
+    auto after = gpu.memory.upper_bound(static_cast<const char *>(at));
+
+    if (after == gpu.memory.begin() ||
+        (--after)->first + after->second.n_bytes <= at)
+        return nullptr;
+    *begin = after->first;
+    return &after->second;
+}
+
+void Touch(const void *at)
+{
+    const char *begin;
+    const Memory *memory = MemoryOf(at, &begin);
+
+    if (memory != nullptr && memory->is_free)
+        Fault("memory is used that was freed");
+}
+
+void Register(const void *at, int n)
+{
+    const char *begin;
+    Memory *memory = MemoryOf(at, &begin);
+
+    if (memory != nullptr)
+        memory->n_windows += n;
+}
+
+void Free(const void *at)
+{
+    Locked lock;
+    const char *begin;
+    Memory *memory = MemoryOf(at, &begin);
+
+    if (memory == nullptr || memory->is_free || begin != at)
+        return Fault("memory is freed that is none");
+    if (memory->n_windows > 0)
+        Fault("memory is freed that is registered");
+    for (const Stream &s : gpu.streams)
+        for (const auto &work : s.work)
+            if (work->Uses(begin, memory->n_bytes))
+                Fault("memory is freed that is in use");
+    memory->is_free = true;
+}
+
+size_t CountBytes()
+{
+    Locked lock;
+    size_t n = 0;
+
+    for (const auto &[begin, memory] : gpu.memory)
+        n += memory.is_free ? 0 : memory.n_bytes;
+    return n;
 }
 
 void EnterThread(int rank)
@@ -399,6 +485,22 @@ Node *AddRecord(Event *event, Node *after)
     return AddNode(after->graph, kRecord, {after}, event);
 }
 
+// Whether nodes wait for each other.
+static bool HasCircle(const Graph &graph)
+{
+    std::set<const Node *> done;
+    size_t n;
+
+    do {
+        n = done.size();
+        for (const Node &node : graph.nodes)
+            if (std::all_of(node.after.begin(), node.after.end(),
+                            [&](Node *a) { return done.count(a) > 0; }))
+                done.insert(&node);
+    } while (done.size() > n);
+    return n < graph.nodes.size();
+}
+
 void BeginCapture(cudaStream_t stream)
 {
     Locked lock;
@@ -415,6 +517,8 @@ Graph *EndCapture(cudaStream_t stream)
     Graph *graph = StreamOf(stream)->graph;
     bool is_spoilt = graph->is_spoilt;
 
+    if (HasCircle(*graph))
+        Fault("a graph has a circle");
     for (Stream &s : gpu.streams)
         if (s.graph == graph) {
             s.graph = nullptr;
@@ -471,6 +575,11 @@ void EndEvent(Event *event)
 bool IsDone(const Event *event)
 {
     return event->token == nullptr || event->token->done;
+}
+
+void RecordAs(Event *event, const Event *other)
+{
+    event->token = other->token;
 }
 
 int RecordOn(Event *e, cudaStream_t stream)

@@ -30,6 +30,10 @@ enum class Step { kBlocked, kRan, kDone };
 struct Work {
     virtual ~Work() = default;
     virtual Step Run() = 0;
+    virtual bool Uses(const char *, size_t) const // memory, until it is done
+    {
+        return false;
+    }
 };
 
 // A launch makes work: a call on a stream launches it once, a node of a
@@ -59,6 +63,13 @@ bool WaitUntil(const std::function<bool()> &condition);
 void Lock(const std::function<void()> &action);
 void Changed(); // something that a thread may wait for; within Lock()
 
+// ---- memory: a fault if it is freed in use, or used behind that ----
+void *Allocate(size_t n_bytes);
+void Free(const void *memory);
+void Touch(const void *at);           // within Lock(), as the next
+void Register(const void *at, int n); // of so many windows more
+size_t CountBytes();
+
 // ---- streams ----
 cudaStream_t NewStream();
 bool Synchronize(cudaStream_t stream); // false: it never ends
@@ -81,6 +92,7 @@ void EndEvent(Event *event);
 bool IsDone(const Event *event);                 // what was recorded last
 int RecordOn(Event *event, cudaStream_t stream); // 0, as CUDA
 int WaitOn(cudaStream_t stream, Event *event);
+void RecordAs(Event *event, const Event *other); // behind the same
 Node *AddWait(cudaStream_t stream, Event *event, bool is_behind);
 Node *AddRecord(Event *event, Node *after);
 

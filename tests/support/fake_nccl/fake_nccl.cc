@@ -1,284 +1,33 @@
 // fake_nccl.cc - an NCCL that moves bytes between the threads of a process, on
 // the GPUs of fake_gpu.h, as the real one does:
 //
-// - operations of a communicator run one after the other, in the order of the
-//   calls, also across graphs, for which NCCL has an event: what is captured
-//   stands between nodes that wait for it and record it; those of a group
-//   follow all its streams, which go on behind them;
-// - each operation waits for all ranks at its begin and end,
-//   and in between reads and writes the buffers of all, piece by piece;
-// - buffers that lie in windows of that communicator are taken to stand at this
-//   rank's offset in every rank's window, whatever they do there;
-// - before 2.30.3 symmetric all-gathers load the last bytes of a pack of 8
-// wrong
-//   from an address that is no multiple of 4;
+// - operations of a communicator, and of those that share its resources, run
+// one
+//   after the other, in the order of the calls, also across graphs, for which
+//   NCCL has an event: what is captured stands between nodes that wait for it
+//   and record it; those of a group follow all its streams, which go on behind
+//   them;
 // - calls of a group start at its end, those that take all ranks at once, and
-//   a communicator's first operation takes all ranks; an abort acts at once,
-//   but for symmetric kernels, and waits at the end of the group for the
-//   communicator's operations;
+//   what is sent behind collectives; a communicator's first operation takes all
+//   ranks; an abort acts at once, but for symmetric kernels, and waits at the
+//   end of the group for all operations of that order;
 // - what takes all ranks waits for them, and fails if one is dead or aborts;
 //   a group fails with a call of it.
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <cstdlib>
-#include <cstring>
-#include <deque>
-#include <map>
-#include <set>
-
-#include "fake_gpu.h"
+#include "fake_kernels.h"
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
-using fake::Step;
-
 namespace
 {
-
-struct Operation; // of one rank
-
-struct Meeting { // of all ranks of a communicator, before an operation's work
-    int n_arrived = 0, n_done = 0;
-    std::vector<Operation *> ranks;
-};
-
-struct Family { // what the ranks of a communicator share
-    int n_ranks;
-    std::vector<ncclComm_t> ranks;
-    std::map<uint64_t, std::shared_ptr<Meeting>> meetings;
-    // Steps of all ranks, by their number: what each rank brought.
-    std::map<uint64_t, std::map<int, std::pair<int, int>>> steps;
-    std::map<std::pair<uint64_t, int>, std::shared_ptr<Family>> children;
-    std::set<uint64_t> failed; // steps that a rank refused
-};
 
 // Detached aborts may still run when the process ends, so these are never
 // destroyed.
 auto &families =
     *new std::map<std::string, std::shared_ptr<Family>>; // by unique id
 auto &n_calls = *new std::map<std::string, uint64_t>;
-uint64_t n_ids, n_symmetric;
-
-} // namespace
-
-struct ncclComm {
-    std::shared_ptr<Family> family;
-    int rank;
-    int thread; // the rank in the job
-    uint64_t n_operations = 0, n_steps = 0;
-    bool is_connected = false, shares = false; // as splitShare has it
-    std::shared_ptr<std::atomic<bool>> is_aborted =
-        std::make_shared<std::atomic<bool>>(false);
-    int version; // of the NCCL that made it
-    std::deque<Operation *> running;
-    fake::Event *serial = fake::NewEvent();
-    std::map<uint64_t, fake::Node *> last; // by capture
-    std::vector<std::pair<char *, size_t>> windows;
-};
-
-namespace
-{
-
-size_t SizeOf(int type)
-{
-    static const size_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-
-    return sizes[type];
-}
-
-struct Call {
-    int coll;
-    const char *send;
-    char *recv;
-    size_t count;
-    int type, op;
-    ncclComm_t comm;
-    cudaStream_t stream;
-
-    bool Matches(const Call &other) const
-    {
-        return coll == other.coll && count == other.count &&
-               type == other.type && op == other.op;
-    }
-};
-
-struct Operation : fake::Work {
-    Call call;
-    uint64_t number;
-    int stage = 0;
-    std::shared_ptr<Meeting> meeting;
-
-    ~Operation() override
-    {
-        auto &running = call.comm->running;
-        running.erase(std::remove(running.begin(), running.end(), this),
-                      running.end());
-    }
-
-    // The offset of an address in this rank's windows, and which; -1: none.
-    long OffsetOf(const char *at, size_t *window) const
-    {
-        const auto &windows = call.comm->windows;
-
-        for (*window = 0; *window < windows.size(); ++*window)
-            if (windows[*window].first <= at &&
-                at < windows[*window].first + windows[*window].second)
-                return at - windows[*window].first;
-        return -1;
-    }
-
-    bool IsSymmetric() const
-    {
-        size_t window;
-        const bool sends = OffsetOf(call.send, &window) >= 0,
-                   receives = OffsetOf(call.recv, &window) >= 0;
-
-        if (call.comm->version < 22902 || call.coll == ncclFuncAllReduce)
-            return sends && receives;
-        return call.coll == ncclFuncAllGather ? receives : sends;
-    }
-
-    bool LoadsWrong() const
-    {
-        return call.comm->version < 23003 && IsSymmetric() &&
-               reinterpret_cast<uintptr_t>(call.send) % 4 != 0;
-    }
-
-    // Where another rank's buffer is, as this rank sees it.
-    char *At(int rank, bool is_send) const
-    {
-        const Call &other = meeting->ranks[rank]->call;
-        const char *own = is_send ? call.send : call.recv;
-        size_t window;
-        const long offset = OffsetOf(own, &window);
-
-        if (offset < 0)
-            return is_send ? const_cast<char *>(other.send) : other.recv;
-        if (window >= other.comm->windows.size()) {
-            fake::Fault("a rank has no such window");
-            return const_cast<char *>(own);
-        }
-        return other.comm->windows[window].first + offset;
-    }
-
-    template <typename T> void Sum(size_t from, size_t to)
-    {
-        const int n = call.comm->family->n_ranks, me = call.comm->rank;
-
-        for (size_t i = from; i < to; i++) {
-            T sum = 0;
-            for (int r = 0; r < n; r++)
-                sum = static_cast<T>(
-                    sum + reinterpret_cast<const T *>(At(r, true))[i]);
-            if (call.coll == ncclFuncReduceScatter)
-                reinterpret_cast<T *>(call.recv)[i - me * call.count] = sum;
-            else
-                for (int r = 0; r < n; r++)
-                    reinterpret_cast<T *>(At(r, false))[i] = sum;
-        }
-    }
-
-    // A quarter of this rank's share.
-    void Move(int quarter)
-    {
-        const size_t n = call.comm->family->n_ranks, me = call.comm->rank;
-        const bool is_whole = call.coll != ncclFuncAllReduce;
-        const size_t share = is_whole ? call.count : (call.count + n - 1) / n;
-        size_t from = me * share, end = is_whole ? n * share : call.count;
-        const size_t to = std::min({from + share * (quarter + 1) / 4, end});
-
-        from = std::min(from + share * quarter / 4, end);
-        if (from >= to)
-            return;
-        if (call.coll == ncclFuncAllGather) {
-            const size_t size = SizeOf(call.type);
-            size_t window;
-
-            // A rank's part of the whole; it sends from its own buffer.
-            for (size_t r = 0; r < n; r++) {
-                char *at = OffsetOf(call.recv, &window) >= 0
-                               ? At(static_cast<int>(r), false)
-                               : meeting->ranks[r]->call.recv;
-                memmove(at + from * size,
-                        call.send + (from - me * share) * size,
-                        (to - from) * size);
-                for (size_t i = from * size; LoadsWrong() && i < to * size; i++)
-                    if ((i - me * share * size) % 8 == 7)
-                        at[i] = 101;
-            }
-        } else if (call.type == 7)
-            Sum<float>(from, to);
-        else if (SizeOf(call.type) == 4)
-            Sum<int32_t>(from, to);
-        else
-            Sum<int8_t>(from, to);
-    }
-
-    Step Run() override
-    {
-        ncclComm_t comm = call.comm;
-        Family *family = comm->family.get();
-
-        // A symmetric kernel does not look whether it is to end.
-        if (*comm->is_aborted && !IsSymmetric())
-            return Leave();
-        if (comm->running.front() != this)
-            return Step::kBlocked;
-        if (stage == 0) {
-            auto &m = family->meetings[number];
-
-            if (m == nullptr) {
-                m = std::make_shared<Meeting>();
-                m->ranks.resize(family->n_ranks);
-            }
-            meeting = m;
-            for (const Operation *other : m->ranks)
-                if (other != nullptr && !other->call.Matches(call))
-                    fake::Fault("ranks call different operations");
-            m->ranks[comm->rank] = this;
-            m->n_arrived++;
-            stage = 1;
-            return Step::kRan;
-        }
-        if (stage == 1) {
-            if (meeting->n_arrived < family->n_ranks)
-                return Step::kBlocked;
-        }
-        if (stage <= 4) {
-            for (const Operation *other : meeting->ranks)
-                if (other == nullptr) // it was aborted
-                    return Step::kBlocked;
-
-            if (stage == 1 && IsSymmetric()) {
-                n_symmetric++;
-                if (call.count * SizeOf(call.type) % 16 != 0)
-                    fake::Fault("a symmetric kernel has a part that is no "
-                                "multiple of 16 bytes");
-            }
-            Move(stage++ - 1);
-            if (stage == 5)
-                meeting->n_done++;
-            return Step::kRan;
-        }
-        if (meeting->n_done < family->n_ranks)
-            return Step::kBlocked;
-        family->meetings.erase(number);
-        return Leave();
-    }
-
-    Step Leave()
-    {
-        auto &running = call.comm->running;
-
-        if (meeting != nullptr)
-            meeting->ranks[call.comm->rank] = nullptr;
-        running.erase(std::remove(running.begin(), running.end(), this),
-                      running.end());
-        return Step::kDone;
-    }
-};
+uint64_t n_ids;
 
 // ---- groups ----
 
@@ -323,36 +72,48 @@ void LaunchAll(const std::vector<Call> &calls)
     for (cudaStream_t stream : others)
         fake::Fork(stream, first);
     // NCCL keeps no order of graphs without its support of mixed ones.
+    Order *o = comm->order.get();
     const char *order = getenv("FAKE_NCCL_ORDER");
     const bool has_order = order == nullptr || strcmp(order, "none") != 0;
 
+    if (id != 0 && !o->ever_captured)
+        fake::RecordAs(o->serial, o->live);
+    o->ever_captured |= id != 0;
     if (id != 0 && has_order)
-        node = comm->last.count(id) > 0
-                   ? comm->last[id]
-                   : fake::AddWait(first, comm->serial, order != nullptr);
-    else if (id == 0)
-        fake::WaitOn(first, comm->serial);
+        node = o->last.count(id) > 0
+                   ? o->last[id]
+                   : fake::AddWait(first, o->serial, order != nullptr);
+    else if (id == 0) {
+        fake::WaitOn(first, o->live);
+        if (o->ever_captured)
+            fake::WaitOn(first, o->serial);
+    }
+    const char *name = comm->windows.empty() || getenv("FAKE_NCCL_NO_SYMMETRIC")
+                           ? "ncclDevKernel"
+                           : "ncclSymkDevKernel";
+    std::vector<Call> exchanged;
+    fake::Node *also = node;
     for (const Call &call : calls)
+        if (call.coll == kExchange)
+            exchanged.push_back(call);
+        else {
+            node = fake::EnqueueKernel(
+                first, [call] { return std::make_shared<Operation>(call); },
+                name, also);
+            also = nullptr;
+        }
+    if (!exchanged.empty()) // behind collectives, wherever they were called
         node = fake::EnqueueKernel(
-            first,
-            [call] {
-                auto work = std::make_shared<Operation>();
-
-                work->call = call;
-                work->number = call.comm->n_operations++;
-                call.comm->running.push_back(work.get());
-                return work;
-            },
-            comm->windows.empty() || getenv("FAKE_NCCL_NO_SYMMETRIC")
-                ? "ncclDevKernel"
-                : "ncclSymkDevKernel",
-            &call == &calls[0] ? node : nullptr);
+            first, [=] { return std::make_shared<Exchange>(comm, exchanged); },
+            "ncclDevKernel", also);
     for (cudaStream_t stream : others)
         fake::Fork(first, stream);
     if (id != 0 && has_order)
-        comm->last[id] = fake::AddRecord(comm->serial, node);
+        o->last[id] = fake::AddRecord(o->serial, node);
     else if (id == 0)
-        fake::RecordOn(comm->serial, first);
+        fake::RecordOn(o->live, first);
+    if (id == 0 && o->ever_captured)
+        fake::RecordAs(o->serial, o->live);
 }
 
 ncclResult_t RunJobs()
@@ -407,7 +168,7 @@ ncclResult_t Launch(const Call &call)
                                : ncclInvalidArgument;
     if (*comm->is_aborted)
         return ncclInvalidUsage;
-    if (!comm->is_connected) {
+    if (!comm->is_connected && call.coll != kExchange) {
         comm->is_connected = true;
         const ncclResult_t result = InGroup(Job::kMeets, [comm] {
             return MeetAll(comm, 0, 0) != nullptr ? ncclSuccess
@@ -422,7 +183,7 @@ ncclResult_t Launch(const Call &call)
         group.launches.begin(), group.launches.end(),
         [comm](const auto &other) { return other.second[0].comm == comm; });
     if (of_comm == group.launches.end())
-        of_comm = group.launches.insert(of_comm, {fake::RankEntered(), {}});
+        of_comm = group.launches.insert(of_comm, {comm->thread, {}});
     of_comm->second.push_back(call);
     return group.depth > 0 ? ncclSuccess : RunJobs();
 }
@@ -467,12 +228,13 @@ ncclResult_t Join(ncclComm_t *comm_ret, std::shared_ptr<Family> family,
     comm->shares = shares != nullptr   ? atoi(shares) == 1
                    : config != nullptr ? config->splitShare == 1
                                        : parent != nullptr && parent->shares;
-    if (parent != nullptr && parent->shares)
-        comm->is_aborted = parent->is_aborted;
-
     ncclGetVersion(&comm->version);
-
     fake::Lock([&] {
+        if (parent != nullptr && parent->shares) {
+            comm->is_aborted = parent->is_aborted;
+            comm->order = parent->order;
+        }
+        comm->order->n_users++;
         family->n_ranks = n_ranks;
         family->ranks.resize(n_ranks);
         comm->thread = fake::RankEntered();
@@ -523,10 +285,17 @@ ncclResult_t Divide(ncclComm_t comm, int color, int key, ncclComm_t *child,
 ncclResult_t Reclaim(ncclComm_t comm)
 {
     if (!fake::WaitUntil([comm] {
-            return comm->running.empty() && fake::IsDone(comm->serial);
+            return comm->running.empty() && fake::IsDone(comm->order->live) &&
+                   fake::IsDone(comm->order->serial);
         }))
         return ncclSystemError;
-    fake::EndEvent(comm->serial);
+    fake::Lock([comm] {
+        comm->is_ended = true;
+        for (const auto &window : comm->windows)
+            fake::Register(window.first, -1);
+        if (--comm->order->n_users == 0)
+            fake::EndEvent(comm->order->serial);
+    });
     return ncclSuccess;
 }
 
@@ -698,6 +467,16 @@ EXPORTED ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
     return ncclSuccess;
 }
 
+struct Team {
+    int n_ranks, rank, stride;
+};
+
+extern "C" __attribute__((visibility("default"))) Team
+pncclTeamWorld(ncclComm_t comm)
+{
+    return {comm->family->n_ranks, comm->rank, 1};
+}
+
 EXPORTED ncclResult_t ncclCommFinalize(ncclComm_t)
 {
     return Count("finalize");
@@ -749,13 +528,13 @@ EXPORTED ncclResult_t ncclMemAlloc(void **memory, size_t n_bytes)
         alloc_failures--;
         return ncclUnhandledCudaError;
     }
-    *memory = calloc(1, n_bytes);
+    *memory = fake::Allocate(n_bytes);
     return ncclSuccess;
 }
 
 EXPORTED ncclResult_t ncclMemFree(void *memory)
 {
-    free(memory);
+    fake::Free(memory);
     return ncclSuccess;
 }
 
@@ -768,6 +547,7 @@ EXPORTED ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory,
             return ncclRemoteError;
         fake::Lock([&] {
             comm->windows.emplace_back(static_cast<char *>(memory), n_bytes);
+            fake::Register(memory, 1);
         });
         *window = reinterpret_cast<ncclWindow_t>(comm);
         return MeetAll(comm, 0, 0) == nullptr ? ncclRemoteError : ncclSuccess;
@@ -785,6 +565,27 @@ EXPORTED ncclResult_t ncclGroupEnd(void)
     if (group.depth == 0)
         return ncclInvalidUsage;
     return --group.depth > 0 ? ncclSuccess : RunJobs();
+}
+
+EXPORTED ncclResult_t ncclGroupSimulateEnd(void *)
+{
+    if (group.depth == 1)
+        group.launches.clear();
+    return ncclGroupEnd();
+}
+
+EXPORTED ncclResult_t ncclSend(const void *send, size_t count, int type,
+                               int peer, ncclComm_t comm, cudaStream_t stream)
+{
+    return Launch({kExchange, static_cast<const char *>(send), nullptr, count,
+                   type, peer, comm, stream});
+}
+
+EXPORTED ncclResult_t ncclRecv(void *recv, size_t count, int type, int peer,
+                               ncclComm_t comm, cudaStream_t stream)
+{
+    return Launch({kExchange, nullptr, static_cast<char *>(recv), count, type,
+                   peer, comm, stream});
 }
 
 EXPORTED ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count,

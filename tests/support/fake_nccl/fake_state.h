@@ -50,6 +50,12 @@ struct Stream {
     std::vector<Node *> after;
 };
 
+struct Memory { // which stays until the job ends, to find who uses it
+    size_t n_bytes = 0;
+    bool is_free = false;
+    int n_windows = 0;
+};
+
 struct Gpu {
     std::mutex mutex;
     std::condition_variable changed;
@@ -62,6 +68,7 @@ struct Gpu {
     std::string fault;
     std::list<Stream> streams;
     std::list<Graph> graphs;
+    std::map<const char *, Memory> memory;
     uint64_t n_captures = 0;
     int n_created = 0; // streams of cuStreamCreate()
     std::map<std::pair<int, int>, Stream *> default_streams;
