@@ -144,25 +144,16 @@ enum {
        cudaStream_t stream),                                                   \
       (recv, count, type, peer, comm, stream))
 
-/* All other calls that run on a stream: the last three from 2.28 and 2.29 on.
- */
+/* Calls that run on a stream, of more words than NCCL_WORD_CALLS(). */
 #define NCCL_STREAM_CALLS(X)                                                   \
     X(ncclResult_t, ncclReduce,                                                \
       (const void *send, void *recv, size_t count, int type, int op, int root, \
        ncclComm_t comm, cudaStream_t stream),                                  \
       (send, recv, count, type, op, root, comm, stream))                       \
-    X(ncclResult_t, ncclBcast,                                                 \
-      (void *memory, size_t count, int type, int root, ncclComm_t comm,        \
-       cudaStream_t stream),                                                   \
-      (memory, count, type, root, comm, stream))                               \
     X(ncclResult_t, ncclBroadcast,                                             \
       (const void *send, void *recv, size_t count, int type, int root,         \
        ncclComm_t comm, cudaStream_t stream),                                  \
       (send, recv, count, type, root, comm, stream))                           \
-    X(ncclResult_t, ncclAlltoAll,                                              \
-      (const void *send, void *recv, size_t count, int type, ncclComm_t comm,  \
-       cudaStream_t stream),                                                   \
-      (send, recv, count, type, comm, stream)) /* 2.28 */                      \
     X(ncclResult_t, ncclGather,                                                \
       (const void *send, void *recv, size_t count, int type, int root,         \
        ncclComm_t comm, cudaStream_t stream),                                  \
@@ -176,14 +167,7 @@ enum {
        ncclWindow_t window, size_t offset, int signal, int context,            \
        unsigned flags, ncclComm_t comm, cudaStream_t stream),                  \
       (memory, count, type, peer, window, offset, signal, context, flags,      \
-       comm, stream)) /* 2.29 */                                               \
-    X(ncclResult_t, ncclSignal,                                                \
-      (int peer, int signal, int context, unsigned flags, ncclComm_t comm,     \
-       cudaStream_t stream),                                                   \
-      (peer, signal, context, flags, comm, stream)) /* 2.29 */                 \
-    X(ncclResult_t, ncclWaitSignal,                                            \
-      (int n_signals, void *signals, ncclComm_t comm, cudaStream_t stream),    \
-      (n_signals, signals, comm, stream)) /* 2.29 */
+       comm, stream)) /* 2.29 */
 
 /* The library in front has no part in these. */
 #define NCCL_OTHER_CALLS(X)                                                    \
@@ -206,35 +190,53 @@ enum {
     X(ncclResult_t, ncclCommDeregister, (const ncclComm_t comm, void *handle), \
       (comm, handle))                                                          \
     X(ncclResult_t, ncclCommWindowDeregister,                                  \
-      (ncclComm_t comm, ncclWindow_t window), (comm, window))                  \
-    X(ncclResult_t, ncclRedOpCreatePreMulSum,                                  \
-      (int *op, void *scalar, int type, int residence, ncclComm_t comm),       \
-      (op, scalar, type, residence, comm))                                     \
-    X(ncclResult_t, ncclRedOpDestroy, (int op, ncclComm_t comm), (op, comm))   \
-    X(ncclResult_t, ncclDevCommCreate,                                         \
-      (ncclComm_t comm, const void *wanted, void *made),                       \
-      (comm, wanted, made)) /* 2.28 */                                         \
-    X(ncclResult_t, ncclDevCommDestroy, (ncclComm_t comm, const void *made),   \
-      (comm, made)) /* 2.28 */                                                 \
-    X(ncclResult_t, ncclCommGetUniqueId, (ncclComm_t comm, ncclUniqueId * id), \
-      (comm, id)) /* 2.29 */                                                   \
-    X(ncclResult_t, ncclCommGrow,                                              \
-      (ncclComm_t comm, int n_ranks, const ncclUniqueId *id, int rank,         \
-       ncclComm_t *grown, ncclConfig_t *config),                               \
-      (comm, n_ranks, id, rank, grown, config)) /* 2.29 */                     \
-    X(ncclResult_t, ncclWinGetUserPtr,                                         \
-      (ncclComm_t comm, ncclWindow_t window, void **memory),                   \
-      (comm, window, memory)) /* 2.29 */                                       \
-    X(ncclResult_t, ncclCommQueryProperties, (ncclComm_t comm, void *made),    \
-      (comm, made)) /* 2.29 */                                                 \
-    X(ncclResult_t, ncclCommMemStats,                                          \
-      (ncclComm_t comm, int kind, uint64_t *value), (comm, kind, value))       \
-    X(ncclResult_t, ncclCommResume, (ncclComm_t comm), (comm)) /* 2.30 */
+      (ncclComm_t comm, ncclWindow_t window), (comm, window))
+
+/* All others, of which nothing but words is handed on: six hold the arguments
+ * of each, and two the result, also structs of up to 16 bytes, by the rules of
+ * x86-64 and of AArch64. */
+typedef struct {
+    uint64_t word[2];
+} nccl_words;
+#define NCCL_W(X, name)                                                        \
+    X(nccl_words, name,                                                        \
+      (uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,             \
+       uint64_t f),                                                            \
+      (a, b, c, d, e, f))
+// clang-format off
+#define NCCL_WORD_CALLS(X) \
+    NCCL_W(X, ncclBcast) NCCL_W(X, ncclAlltoAll) NCCL_W(X, ncclSignal) \
+    NCCL_W(X, ncclWaitSignal) NCCL_W(X, ncclRedOpCreatePreMulSum) \
+    NCCL_W(X, ncclRedOpDestroy) NCCL_W(X, ncclCommGetUniqueId) \
+    NCCL_W(X, ncclCommGrow) NCCL_W(X, ncclCommResume) \
+    NCCL_W(X, ncclCommQueryProperties) NCCL_W(X, ncclCommMemStats) \
+    NCCL_W(X, ncclWinGetUserPtr) NCCL_W(X, ncclDevCommCreate) \
+    NCCL_W(X, ncclDevCommDestroy) NCCL_W(X, ncclTeamWorld) \
+    NCCL_W(X, ncclTeamLsa) NCCL_W(X, ncclTeamRail) \
+    NCCL_W(X, ncclTeamRankToWorld) NCCL_W(X, ncclTeamRankToLsa) \
+    NCCL_W(X, ncclGetPeerDevicePointer) NCCL_W(X, ncclGetLsaDevicePointer) \
+    NCCL_W(X, ncclGetMultimemDevicePointer) \
+    NCCL_W(X, ncclGetLsaMultimemDevicePointer) NCCL_W(X, ncclLLA2ACalcSlots) \
+    NCCL_W(X, ncclLLA2ACreateRequirement) \
+    NCCL_W(X, ncclLsaBarrierCreateRequirement) \
+    NCCL_W(X, ncclGinBarrierCreateRequirement) \
+    NCCL_W(X, ncclGinInboxA2ACreateRequirement) \
+    NCCL_W(X, ncclGinOutboxCreateRequirement) NCCL_W(X, ncclParamBind) \
+    NCCL_W(X, ncclParamGet) NCCL_W(X, ncclParamGetStr) \
+    NCCL_W(X, ncclParamGetI8) NCCL_W(X, ncclParamGetI16) \
+    NCCL_W(X, ncclParamGetI32) NCCL_W(X, ncclParamGetI64) \
+    NCCL_W(X, ncclParamGetU8) NCCL_W(X, ncclParamGetU16) \
+    NCCL_W(X, ncclParamGetU32) NCCL_W(X, ncclParamGetU64) \
+    NCCL_W(X, ncclParamGetParameter) NCCL_W(X, ncclParamGetAllParameterKeys) \
+    NCCL_W(X, ncclParamDumpAll) NCCL_W(X, ncclResetDebugInit) \
+    NCCL_W(X, ncclResetDebugInitInternal)
+// clang-format on
 
 #define NCCL_ALL_CALLS(X)                                                      \
     NCCL_MANAGING_CALLS(X)                                                     \
     NCCL_STAGED_CALLS(X)                                                       \
-    NCCL_PEER_CALLS(X) NCCL_STREAM_CALLS(X) NCCL_OTHER_CALLS(X)
+    NCCL_PEER_CALLS(X)                                                         \
+    NCCL_STREAM_CALLS(X) NCCL_OTHER_CALLS(X) NCCL_WORD_CALLS(X)
 
 #define NCCL_DECLARE(result, name, parameters, arguments)                      \
     result name parameters;

@@ -783,14 +783,17 @@ static ncclResult_t own_ncclCommWindowRegister(ncclComm_t comm, void *memory,
 
 /* ---- the entries ---- */
 
-/* The two functions that return a text do so for any argument. */
+/* Without such a function: the two that return a text do so for any argument.
+ */
 #define HAND_ON(nccl, type, name, arguments)                                   \
     ((nccl)->name != NULL                                                        \
          ? (nccl)->name arguments                                                \
-         : _Generic((type)0,                                                     \
+         : _Generic((type){0},                                                   \
              const char *: "there is no such function",                          \
+             nccl_words: (nccl_words){{ncclInvalidUsage}},                       \
              default: ncclInvalidUsage))
 #define ENTRY(type, name, parameters, arguments, otherwise)                    \
+    type name parameters;                                                      \
     EXPORTED type name parameters                                              \
     {                                                                          \
         const struct stp_real_nccl *other =                                    \
@@ -799,13 +802,23 @@ static ncclResult_t own_ncclCommWindowRegister(ncclComm_t comm, void *memory,
         return other != NULL ? HAND_ON(other, type, name, arguments)           \
                              : otherwise;                                      \
     }
+/* Each has a second name, by which profilers call it that define the first:
+ * NCCL gets what such a profiler calls within a call of ours. */
 #define OWN_CALL(type, name, parameters, arguments)                            \
-    ENTRY(type, name, parameters, arguments, own_##name arguments)
+    ENTRY(type, name, parameters, arguments, own_##name arguments)             \
+    ENTRY(type, p##name, parameters, arguments,                                \
+          n_inside == 0                                                        \
+              ? own_##name arguments                                           \
+              : HAND_ON(&stp_stage()->nccl, type, p##name, arguments))
 NCCL_MANAGING_CALLS(OWN_CALL)
 NCCL_STAGED_CALLS(OWN_CALL)
 NCCL_PEER_CALLS(OWN_CALL)
-#define OTHER_CALL(type, name, parameters, arguments)                          \
+#define OTHER_ENTRY(type, name, parameters, arguments)                         \
     ENTRY(type, name, parameters, arguments,                                   \
           HAND_ON(&stp_stage()->nccl, type, name, arguments))
+#define OTHER_CALL(type, name, parameters, arguments)                          \
+    OTHER_ENTRY(type, name, parameters, arguments)                             \
+    OTHER_ENTRY(type, p##name, parameters, arguments)
 NCCL_STREAM_CALLS(OTHER_CALL)
 NCCL_OTHER_CALLS(OTHER_CALL)
+NCCL_WORD_CALLS(OTHER_CALL)

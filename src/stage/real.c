@@ -159,7 +159,8 @@ void stp_real_find_nccl(const void *code, bool is_first,
     if (library == NULL)
         return;
 #define REAL_FIND(result, name, parameters, arguments)                         \
-    *(void **)&nccl->name = dlsym(library, #name);
+    *(void **)&nccl->name = dlsym(library, #name);                             \
+    *(void **)&nccl->p##name = dlsym(library, "p" #name);
     NCCL_ALL_CALLS(REAL_FIND)
 #undef REAL_FIND
     if (nccl->ncclGetVersion != NULL &&

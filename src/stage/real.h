@@ -24,7 +24,8 @@
 /* Members are called as NCCL's functions; NULL where this NCCL lacks one. */
 struct stp_real_nccl {
 #define STP_STAGE_MEMBER(result, name, parameters, arguments)                  \
-    result(*name) parameters;
+    result(*name) parameters;                                                  \
+    result(*p##name) parameters;
     NCCL_ALL_CALLS(STP_STAGE_MEMBER)
 #undef STP_STAGE_MEMBER
 };

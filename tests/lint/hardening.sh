@@ -20,7 +20,7 @@ exports() {
 	steptune) echo '^(clock_gettime|gettimeofday|time)$' ;;
 	libnccl-tuner-*) echo '^nccl(TunerPlugin|Profiler)_v[0-9]+$' ;;
 	libsteptune_memory.*) echo '^steptune_memory_(open|ask|min_ctas|close)$' ;;
-	libsteptune-stage.so) echo '^nccl[A-Z][A-Za-z]*$' ;; # those that it hands on
+	libsteptune-stage.so) echo '^p?nccl[A-Z][A-Za-z0-9]*$' ;; # those that it hands on
 	# It is NCCL's tuner and profiler while it measures.
 	steptune-cuda.so) echo '^(stp_steptune_module|nccl(TunerPlugin|Profiler)_v[0-9]+)$' ;;
 	steptune-*.so) echo '^stp_steptune_module$' ;;

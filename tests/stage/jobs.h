@@ -43,7 +43,8 @@ enum { kRing = 100 }; // a collective: each rank sends to the next one
 // NCCL's functions: the fake's own, or those of a library in front of it.
 struct Api {
 #define STAGE_JOBS_MEMBER(result, name, parameters, arguments)                 \
-    result(*name) parameters = nullptr;
+    result(*name) parameters = nullptr;                                        \
+    result(*p##name) parameters = nullptr;
     NCCL_ALL_CALLS(STAGE_JOBS_MEMBER)
 #undef STAGE_JOBS_MEMBER
     explicit Api(const std::string &path)
@@ -53,7 +54,8 @@ struct Api {
         if (library == nullptr)
             throw std::runtime_error(dlerror());
 #define STAGE_JOBS_FIND(result, name, parameters, arguments)                   \
-    name = reinterpret_cast<decltype(name)>(dlsym(library, #name));
+    name = reinterpret_cast<decltype(name)>(dlsym(library, #name));            \
+    p##name = reinterpret_cast<decltype(name)>(dlsym(library, "p" #name));
         NCCL_ALL_CALLS(STAGE_JOBS_FIND)
 #undef STAGE_JOBS_FIND
     }
@@ -762,13 +764,13 @@ class Process
             for (Rank &r : ranks_)
                 std::stable_sort(uses[&r].begin(), uses[&r].end(),
                                  [&](const Rank::Use *u, const Rank::Use *v) {
-                                     const auto key = [&](const Rank::Use *w) {
-                                         return std::make_pair(
-                                             w->call.comm,
-                                             (w->call.coll == kRing) ^
-                                                 (r.number % 2));
-                                     };
-                                     return key(u) < key(v);
+                                     const Call &x = u->call, &y = v->call;
+                                     const bool is_before =
+                                         r.number % 2 == 0 ? x.coll < y.coll
+                                                           : x.coll > y.coll;
+                                     return x.comm < y.comm ||
+                                            (x.comm == y.comm && is_before &&
+                                             std::max(x.coll, y.coll) == kRing);
                                  });
             EachAtOnce(
                 [&](Rank &r) {

@@ -84,65 +84,37 @@ const Step kGather = {0, ncclFuncAllGather, 1536, 1};
 const Step kScatter = {0, ncclFuncReduceScatter, 1536, 1};
 
 // The first copy in follows NCCL's first node, its last one the last copy out.
+const std::map<char, Step> kSteps = {
+    {'p', kPlain},  {'s', kStaged},  {'t', Reduce(1536, 2)}, // a stream
+    {'g', kGather}, {'r', kScatter}, {'o', Reduce(1536, 1, 1)}};
+
 const struct GraphCase {
     const char *name;
-    int version; // of kVersions
-    std::vector<Step> steps;
-    int n_grouped; // of the first steps
-    std::set<std::string> added;
+    int version;              // of kVersions
+    size_t n_grouped;         // of the first steps
+    std::string steps, added; // as kSteps has them; to the graph
 } graphs[] = {
-    {"plain", 0, {kPlain, kPlain}, 0, {}},
-    {"one", 0, {kStaged}, 0, {"copy2 > record1", "wait1 > copy1"}},
-    {"24 on a stream",
-     0,
-     std::vector<Step>(24, kStaged),
-     0,
-     {"copy48 > record24", "wait1 > copy1"}},
-    {"between plain ones",
-     0,
-     {kPlain, kStaged, kPlain, kStaged, kPlain},
-     0,
-     {"copy4 > record4", "wait2 > copy1"}},
-    {"of two communicators",
-     0,
-     {kStaged, Reduce(1536, 1, 1), kStaged},
-     0,
-     {"copy4 > record2", "copy6 > record3", "wait1 > copy1", "wait2 > copy3"}},
-    {"on two streams",
-     0,
-     {kStaged, Reduce(1536, 2), Reduce(1536, 2), kStaged},
-     0,
-     {"copy2 > record1", "copy6 > record3", "copy8 > record4",
-      "record1 > copy3", "record3 > copy7", "wait1 > copy1"}},
-    {"a group",
-     0,
-     {kStaged, kStaged},
-     2,
-     {"copy3 > record1", "copy4 > record1", "wait1 > copy1", "wait1 > copy2"}},
-    {"a group on two streams",
-     0,
-     {kStaged, Reduce(1536, 2)},
-     2,
-     {"copy3 > record1", "copy4 > record1", "wait1 > copy1", "wait1 > copy2"}},
-    {"one behind a group on two streams",
-     0,
-     {kStaged, Reduce(1536, 2), Reduce(1536, 2)},
-     2,
-     {"copy3 > record1", "copy4 > record1", "copy6 > record2",
-      "record1 > copy5", "wait1 > copy1", "wait1 > copy2"}},
-    {"gather and scatter",
-     0,
-     {kGather, kScatter},
-     0,
-     {"copy4 > record2", "wait1 > copy1"}},
-    {"a gather without a copy in", 2, {kGather}, 0, {"copy1 > record1"}},
-    {"a scatter without a copy out", 2, {kScatter}, 0, {"wait1 > copy1"}},
-    {"both, and one with all",
-     2,
-     {kStaged, kScatter, kGather, kStaged},
-     0,
-     {"copy6 > record4", "wait1 > copy1"}},
-};
+    {"plain", 0, 1, "pp", ""},
+    {"one", 0, 1, "s", "copy2 > record1,wait1 > copy1"},
+    {"24 on a stream", 0, 1, std::string(24, 's'),
+     "copy48 > record24,wait1 > copy1"},
+    {"between plain ones", 0, 1, "pspsp", "copy4 > record4,wait2 > copy1"},
+    {"of two communicators", 0, 1, "sos",
+     "copy4 > record2,copy6 > record3,wait1 > copy1,wait2 > copy3"},
+    {"on two streams", 0, 1, "stts",
+     "copy2 > record1,copy6 > record3,copy8 > record4,record1 > copy3,"
+     "record3 > copy7,wait1 > copy1"},
+    {"a group", 0, 2, "ss",
+     "copy3 > record1,copy4 > record1,wait1 > copy1,wait1 > copy2"},
+    {"a group on two streams", 0, 2, "st",
+     "copy3 > record1,copy4 > record1,wait1 > copy1,wait1 > copy2"},
+    {"one behind a group on two streams", 0, 2, "stt",
+     "copy3 > record1,copy4 > record1,copy6 > record2,record1 > copy5,"
+     "wait1 > copy1,wait1 > copy2"},
+    {"gather and scatter", 0, 1, "gr", "copy4 > record2,wait1 > copy1"},
+    {"a gather without a copy in", 2, 1, "g", "copy1 > record1"},
+    {"a scatter without a copy out", 2, 1, "r", "wait1 > copy1"},
+    {"both, and one with all", 2, 1, "srgs", "copy6 > record4,wait1 > copy1"}};
 
 ncclResult_t RunStep(const Api &api, const Step &s, const void *in, void *out,
                      ncclComm_t comm, cudaStream_t stream)
@@ -232,10 +204,10 @@ std::set<std::string> Capture(const GraphCase &c, const Api &api, int rank,
     fake::BeginCapture(streams[1]);
     fake::EnqueueAction(streams[1], [] {});
     fake::Fork(streams[1], streams[2]);
-    for (auto first = c.steps.begin(); first < c.steps.end();) {
-        const std::vector<Step> steps(
-            first,
-            first + (first == c.steps.begin() ? std::max(1, c.n_grouped) : 1));
+    for (size_t first = 0; first < c.steps.size();) {
+        std::vector<Step> steps;
+        for (char step : c.steps.substr(first, first == 0 ? c.n_grouped : 1))
+            steps.push_back(kSteps.at(step));
 
         for (const Step &s : steps)
             copy(s, true);
@@ -273,7 +245,9 @@ TEST_F(StageJobs, AddTwoEdgesToAGraphOfAProgramThatCopiesByItself)
             theirs[rank] = Capture(c, *TheLibraries().plain, rank, id);
         });
         for (int r = 0; r < 2; r++) {
-            theirs[r].insert(c.added.begin(), c.added.end());
+            std::istringstream added(c.added);
+            for (std::string line; std::getline(added, line, ',');)
+                theirs[r].insert(line);
             EXPECT_EQ(ours[r], theirs[r]);
         }
     }
@@ -794,6 +768,19 @@ TEST_F(StageJobs, OfOneThreadAreStaged)
         api.ncclSend(data[r], 1, 7, r, comms[r], streams[r]);
     }
     EXPECT_EQ(api.ncclGroupSimulateEnd(nullptr), ncclSuccess);
+    // By the names of a profiler, and a function that returns a struct.
+    api.pncclGroupStart();
+    for (int r = 0; r < kRanks; r++)
+        api.pncclAllReduce(data[r], data[r], 384, 7, 0, comms[r], streams[r]);
+    EXPECT_EQ(api.pncclGroupEnd(), ncclSuccess);
+    for (cudaStream_t stream : streams)
+        EXPECT_TRUE(fake::Synchronize(stream));
+    EXPECT_EQ(fake::CountSymmetric() - before, 3u * kRanks);
+    const nccl_words team = api.pncclTeamWorld(
+        reinterpret_cast<uintptr_t>(comms[3]), 0, 0, 0, 0, 0);
+    EXPECT_EQ(team.word[0], 3ull << 32 | kRanks);
+    EXPECT_EQ(static_cast<int>(team.word[1]), 1);
+    EXPECT_EQ(api.ncclTeamLsa(0, 0, 0, 0, 0, 0).word[0], ncclInvalidUsage);
     for (const ncclComm_t *all : {children, comms})
         for (int r = 0; r < kRanks; r++)
             EXPECT_EQ(api.ncclCommDestroy(all[r]), ncclSuccess);

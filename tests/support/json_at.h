@@ -24,14 +24,3 @@ inline const cJSON *At(const cJSON *json, const std::vector<const char *> &path)
                    : cJSON_GetObjectItemCaseSensitive(json, key);
     return json;
 }
-
-// The same as text: "overlap", 1.08, null; nothing if it is not there.
-inline std::string TextAt(const cJSON *json,
-                          const std::vector<const char *> &path)
-{
-    const cJSON *value = At(json, path);
-    char *text = value != nullptr ? cJSON_PrintUnformatted(value) : nullptr;
-    const std::string s = text != nullptr ? text : "";
-    cJSON_free(text);
-    return s.size() > 1 && s[0] == '"' ? s.substr(1, s.size() - 2) : s;
-}

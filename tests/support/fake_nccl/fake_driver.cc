@@ -14,18 +14,20 @@ static bool Refuses()
            self.n_driver_calls < self.fails_to;
 }
 
+#define REFUSE()                                                               \
+    if (Refuses())                                                             \
+    return kInvalid
+
 EXPORTED int cuCtxGetCurrent(void **current)
 {
-    if (Refuses())
-        return kInvalid;
+    REFUSE();
     *current = reinterpret_cast<void *>(static_cast<intptr_t>(self.context));
     return kOk;
 }
 
 EXPORTED int cuCtxPushCurrent_v2(void *current)
 {
-    if (Refuses())
-        return kInvalid;
+    REFUSE();
     self.pushed.push_back(self.context);
     self.context = static_cast<int>(reinterpret_cast<intptr_t>(current));
     return kOk;
@@ -66,8 +68,7 @@ EXPORTED int cuStreamDestroy_v2(cudaStream_t stream)
 
 EXPORTED int cuStreamWaitEvent(cudaStream_t stream, void *event, unsigned)
 {
-    if (Refuses())
-        return kInvalid;
+    REFUSE();
     return WaitOn(stream, static_cast<Event *>(event));
 }
 
@@ -90,22 +91,18 @@ EXPORTED int cuStreamGetCaptureInfo_v2(cudaStream_t stream, int *status,
 
 EXPORTED int cuThreadExchangeStreamCaptureMode(int *)
 {
-    if (Refuses())
-        return kInvalid;
-    return kOk;
+    return Refuses() ? kInvalid : kOk;
 }
 
 EXPORTED int cuEventRecord(void *event, cudaStream_t stream)
 {
-    if (Refuses())
-        return kInvalid;
+    REFUSE();
     return RecordOn(static_cast<Event *>(event), stream);
 }
 
 EXPORTED int cuEventQuery(void *event)
 {
-    if (Refuses())
-        return kInvalid;
+    REFUSE();
     Locked lock;
     const Event *e = static_cast<Event *>(event);
 
@@ -121,8 +118,7 @@ EXPORTED int cuEventQuery(void *event)
 static int GiveNodes(const std::vector<Node *> &all, void **nodes,
                      const void *edges, size_t *n)
 {
-    if (Refuses())
-        return kInvalid;
+    REFUSE();
     if (nodes != nullptr && edges == nullptr)
         return kLossy;
     for (size_t i = 0; nodes != nullptr && i < std::min(*n, all.size()); i++)
@@ -154,8 +150,7 @@ EXPORTED int cuGraphNodeGetDependentNodes_v2(void *node, void **behind,
 
 static int GiveEvent(void *node, int type, void **event)
 {
-    if (Refuses())
-        return kInvalid;
+    REFUSE();
     *event = static_cast<Node *>(node)->event;
     return static_cast<Node *>(node)->type == type ? kOk : kInvalid;
 }
@@ -170,28 +165,9 @@ EXPORTED int cuGraphEventRecordNodeGetEvent(void *node, void **event)
     return GiveEvent(node, kRecord, event);
 }
 
-EXPORTED int cuGraphAddDependencies(void *, void *const *from, void *const *to,
-                                    size_t n)
+static int ChangeEdges(void *const *from, void *const *to, size_t n, bool adds)
 {
-    if (Refuses())
-        return kInvalid;
-    Locked lock;
-
-    for (size_t i = 0; i < n; i++) {
-        auto &after = static_cast<Node *>(to[i])->after;
-
-        if (std::find(after.begin(), after.end(), from[i]) != after.end())
-            return kInvalid;
-        after.push_back(static_cast<Node *>(from[i]));
-    }
-    return kOk;
-}
-
-EXPORTED int cuGraphRemoveDependencies(void *, void *const *from,
-                                       void *const *to, size_t n)
-{
-    if (Refuses())
-        return kInvalid;
+    REFUSE();
     Locked lock;
 
     for (size_t i = 0; i < n; i++) {
@@ -199,11 +175,26 @@ EXPORTED int cuGraphRemoveDependencies(void *, void *const *from,
         const auto at =
             std::find(after.begin(), after.end(), static_cast<Node *>(from[i]));
 
-        if (at == after.end())
+        if ((at == after.end()) != adds)
             return kInvalid;
-        after.erase(at);
+        if (adds)
+            after.push_back(static_cast<Node *>(from[i]));
+        else
+            after.erase(at);
     }
     return kOk;
+}
+
+EXPORTED int cuGraphAddDependencies(void *, void *const *from, void *const *to,
+                                    size_t n)
+{
+    return ChangeEdges(from, to, n, true);
+}
+
+EXPORTED int cuGraphRemoveDependencies(void *, void *const *from,
+                                       void *const *to, size_t n)
+{
+    return ChangeEdges(from, to, n, false);
 }
 
 EXPORTED int cuStreamEndCapture(cudaStream_t stream, void **graph)
@@ -245,8 +236,7 @@ EXPORTED int cuFuncGetName(const char **name, void *function)
 EXPORTED int cuMemcpyAsync(void *to, const void *from, size_t n_bytes,
                            cudaStream_t stream)
 {
-    if (Refuses())
-        return kInvalid;
+    REFUSE();
     EnqueueCopy(stream, to, from, n_bytes);
     return kOk;
 }
