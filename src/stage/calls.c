@@ -32,11 +32,14 @@ struct around {
     CUgraphNode node; /* of the copy in */
 };
 
-struct transfer { /* a send or a receive */
-    bool sends;
-    void *memory;
-    size_t count;
-    int type, peer;
+enum { SEND = 100, RECV }; /* calls that are no ncclFunc_t */
+
+struct call {
+    int coll; /* ncclFunc_t, or these */
+    const void *send;
+    void *recv;
+    size_t count; /* as the call has it */
+    int type, op; /* or a peer */
     ncclComm_t comm;
     cudaStream_t stream;
 };
@@ -47,7 +50,7 @@ static __thread struct group {
     int depth;
     struct around *calls;
     size_t n_calls, calls_size;
-    struct transfer *transfers; /* of one communicator, that wait */
+    struct call *transfers; /* sends and receives of one communicator */
     size_t n_transfers, transfers_size;
     struct stp_birth *births;
     size_t n_births, births_size;
@@ -120,12 +123,24 @@ static ncclResult_t around_end(struct around *a, ncclResult_t result)
 
 /* ---- sends and receives ---- */
 
-static ncclResult_t transfer_run(const struct transfer *t)
+static ncclResult_t call_run(const struct call *k, ncclComm_t comm,
+                             const void *send, void *recv)
 {
-    return t->sends ? CALL(ncclSend, t->memory, t->count, t->type, t->peer,
-                           t->comm, t->stream)
-                    : CALL(ncclRecv, t->memory, t->count, t->type, t->peer,
-                           t->comm, t->stream);
+    switch (k->coll) {
+    case ncclFuncAllReduce:
+        return CALL(ncclAllReduce, send, recv, k->count, k->type, k->op, comm,
+                    k->stream);
+    case ncclFuncAllGather:
+        return CALL(ncclAllGather, send, recv, k->count, k->type, comm,
+                    k->stream);
+    case SEND:
+        return CALL(ncclSend, send, k->count, k->type, k->op, comm, k->stream);
+    case RECV:
+        return CALL(ncclRecv, recv, k->count, k->type, k->op, comm, k->stream);
+    default:
+        return CALL(ncclReduceScatter, send, recv, k->count, k->type, k->op,
+                    comm, k->stream);
+    }
 }
 
 /* Calls NCCL for those that wait, unless they are of 'comm'.  NCCL gives an
@@ -138,14 +153,15 @@ static void transfer_run_all(ncclComm_t comm)
         g->transfers[0].comm == comm)
         return;
     for (size_t i = 0; i < g->n_transfers; i++)
-        transfer_run(&g->transfers[i]);
+        call_run(&g->transfers[i], g->transfers[i].comm, g->transfers[i].send,
+                 g->transfers[i].recv);
     g->n_transfers = 0;
 }
 
 /* In a group NCCL runs a communicator's collectives first, wherever ranks call
  * them.  So that it is the same with those of a twin, sends and receives wait
  * until another communicator is called, or the group ends. */
-static ncclResult_t transfer_call(const struct transfer *t)
+static ncclResult_t transfer_call(const struct call *t)
 {
     struct stp_comm *c = group != NULL ? call_find(t->comm) : NULL;
     const bool waits = c != NULL && c->why == STP_STAGED;
@@ -153,7 +169,7 @@ static ncclResult_t transfer_call(const struct transfer *t)
     stp_comm_release(c);
     transfer_run_all(t->comm);
     if (!waits)
-        return transfer_run(t);
+        return call_run(t, t->comm, t->send, t->recv);
     if (!STP_ROOM(group->transfers, group->n_transfers, group->transfers_size))
         return ncclSystemError;
     group->transfers[group->n_transfers++] = *t;
@@ -163,48 +179,21 @@ static ncclResult_t transfer_call(const struct transfer *t)
 static ncclResult_t own_ncclSend(const void *send, size_t count, int type,
                                  int peer, ncclComm_t comm, cudaStream_t stream)
 {
-    return transfer_call(&(struct transfer){true, (void *)(uintptr_t)send,
-                                            count, type, peer, comm, stream});
+    return transfer_call(
+        &(struct call){SEND, send, NULL, count, type, peer, comm, stream});
 }
 
 static ncclResult_t own_ncclRecv(void *recv, size_t count, int type, int peer,
                                  ncclComm_t comm, cudaStream_t stream)
 {
     return transfer_call(
-        &(struct transfer){false, recv, count, type, peer, comm, stream});
+        &(struct call){RECV, NULL, recv, count, type, peer, comm, stream});
 }
 
 /* ---- staged collectives ---- */
 
-struct collective {
-    int coll; /* ncclFunc_t */
-    const void *send;
-    void *recv;
-    size_t count; /* as the call has it */
-    int type, op;
-    ncclComm_t comm;
-    cudaStream_t stream;
-};
-
-static ncclResult_t collective_run(const struct collective *k, ncclComm_t comm,
-                                   const void *send, void *recv)
-{
-    switch (k->coll) {
-    case ncclFuncAllReduce:
-        return CALL(ncclAllReduce, send, recv, k->count, k->type, k->op, comm,
-                    k->stream);
-    case ncclFuncAllGather:
-        return CALL(ncclAllGather, send, recv, k->count, k->type, comm,
-                    k->stream);
-    default:
-        return CALL(ncclReduceScatter, send, recv, k->count, k->type, k->op,
-                    comm, k->stream);
-    }
-}
-
 /* Parts of the whole message: those of ranks, or one. */
-static size_t collective_parts(const struct collective *k,
-                               const struct stp_comm *c)
+static size_t collective_parts(const struct call *k, const struct stp_comm *c)
 {
     return k->coll == ncclFuncAllReduce ? 1 : (size_t)c->n_ranks;
 }
@@ -224,7 +213,7 @@ collective_find_rule(const struct stp_comm *c,
 
 /* Decides by nothing that ranks could see differently.  'part' is the call's
  * count in bytes; '*twin' is set for STP_STAGED alone. */
-static enum stp_plain collective_decide(const struct collective *k,
+static enum stp_plain collective_decide(const struct call *k,
                                         struct stp_comm *c, uint64_t part,
                                         bool is_captured,
                                         struct stp_twin **twin)
@@ -272,7 +261,7 @@ static enum stp_plain collective_decide(const struct collective *k,
 
 /* Runs a collective on a twin: 'part' is the call's count in bytes.  In a group
  * it waits for the end. */
-static ncclResult_t collective_run_staged(const struct collective *k,
+static ncclResult_t collective_run_staged(const struct call *k,
                                           struct around *a, size_t part)
 {
     struct stp_comm *c = a->c;
@@ -296,17 +285,17 @@ static ncclResult_t collective_run_staged(const struct collective *k,
         a->out = (struct stp_copy){k->recv, recv, is_scatter ? part : n_bytes};
     if (group == NULL)
         return around_copy(a, false)
-                   ? around_end(a, collective_run(k, a->twin->comm, send, recv))
+                   ? around_end(a, call_run(k, a->twin->comm, send, recv))
                    : ncclUnhandledCudaError;
     if (!STP_ROOM(group->calls, group->n_calls, group->calls_size))
         return ncclSystemError;
     group->calls[group->n_calls++] = *a;
     stp_comm_retain(c);
     c->n_used += (n_bytes + STP_PLACE - 1) / STP_PLACE * STP_PLACE;
-    return collective_run(k, a->twin->comm, send, recv);
+    return call_run(k, a->twin->comm, send, recv);
 }
 
-static ncclResult_t collective_stage(const struct collective *k)
+static ncclResult_t collective_stage(const struct call *k)
 {
     const size_t size =
         0 <= k->type && k->type < STP_N_TYPES ? stp_type_size(k->type) : 0;
@@ -320,7 +309,7 @@ static ncclResult_t collective_stage(const struct collective *k)
     if (a.c == NULL ||
         !stp_order_capture(&stp_stage()->cuda, k->stream, &a.capture)) {
         stp_comm_release(a.c);
-        return collective_run(k, k->comm, k->send, k->recv);
+        return call_run(k, k->comm, k->send, k->recv);
     }
     why = collective_decide(k, a.c, part, a.capture != 0, &a.twin);
     if (size > 0) /* the report has names of these types alone */
@@ -328,7 +317,7 @@ static ncclResult_t collective_stage(const struct collective *k)
                         why == STP_STAGED ? a.twin->min_ctas : 0, why,
                         a.capture != 0);
     result = why == STP_STAGED ? collective_run_staged(k, &a, part)
-                               : collective_run(k, k->comm, k->send, k->recv);
+                               : call_run(k, k->comm, k->send, k->recv);
     stp_comm_release(a.c);
     return result;
 }
@@ -337,24 +326,24 @@ static ncclResult_t own_ncclAllReduce(const void *send, void *recv,
                                       size_t count, int type, int op,
                                       ncclComm_t comm, cudaStream_t stream)
 {
-    return collective_stage(&(struct collective){
-        ncclFuncAllReduce, send, recv, count, type, op, comm, stream});
+    return collective_stage(&(struct call){ncclFuncAllReduce, send, recv, count,
+                                           type, op, comm, stream});
 }
 
 static ncclResult_t own_ncclAllGather(const void *send, void *recv,
                                       size_t count, int type, ncclComm_t comm,
                                       cudaStream_t stream)
 {
-    return collective_stage(&(struct collective){
-        ncclFuncAllGather, send, recv, count, type, NCCL_OP_SUM, comm, stream});
+    return collective_stage(&(struct call){ncclFuncAllGather, send, recv, count,
+                                           type, NCCL_OP_SUM, comm, stream});
 }
 
 static ncclResult_t own_ncclReduceScatter(const void *send, void *recv,
                                           size_t count, int type, int op,
                                           ncclComm_t comm, cudaStream_t stream)
 {
-    return collective_stage(&(struct collective){
-        ncclFuncReduceScatter, send, recv, count, type, op, comm, stream});
+    return collective_stage(&(struct call){ncclFuncReduceScatter, send, recv,
+                                           count, type, op, comm, stream});
 }
 
 /* ---- groups ---- */
@@ -688,27 +677,24 @@ static ncclResult_t own_ncclCommDestroy(ncclComm_t comm)
 
 /* Tells all to abort, and waits for none before the group ends: what one
  * waits for may be behind another in a stream. */
-static ncclResult_t end_abort(struct stp_comm *c)
+static ncclResult_t end_abort(ncclComm_t comm)
 {
+    struct stp_comm *c = n_inside == 0 ? stp_comm_find(comm, true) : NULL;
     ncclResult_t result;
 
+    if (c == NULL)
+        return CALL(ncclCommAbort, comm);
     CALL(ncclGroupStart);
     end_twins(c, stp_stage()->nccl.ncclCommAbort);
-    result = end_group(CALL(ncclCommAbort, c->comm));
+    result = end_group(CALL(ncclCommAbort, comm));
     c->shares = false; /* its flag is set, for all that have it */
     end_leave(c);
     return result;
 }
 
-static void *end_abort_later(void *c)
+static void *end_abort_later(void *comm)
 {
-    end_abort(c);
-    return NULL;
-}
-
-static void *end_abort_unknown_later(void *comm)
-{
-    CALL(ncclCommAbort, comm);
+    end_abort(comm);
     return NULL;
 }
 
@@ -717,17 +703,19 @@ static void *end_abort_unknown_later(void *comm)
  */
 static ncclResult_t own_ncclCommAbort(ncclComm_t comm)
 {
-    struct stp_comm *c = n_inside == 0 ? stp_comm_find(comm, true) : NULL;
+    struct stp_comm *c = call_find(comm);
     pthread_t thread;
+    bool waits;
 
     if (c != NULL)
         end_leave_busy(c);
-    if (n_inside > 0 || ((c == NULL || !c->is_left) && stp_comm_is_idle(NULL)))
-        return c != NULL ? end_abort(c) : CALL(ncclCommAbort, comm);
-    if ((c != NULL ? pthread_create(&thread, NULL, end_abort_later, c)
-                   : pthread_create(&thread, NULL, end_abort_unknown_later,
-                                    comm)) != 0)
-        return ncclSystemError;
+    waits =
+        n_inside == 0 && ((c != NULL && c->is_left) || !stp_comm_is_idle(NULL));
+    stp_comm_release(c);
+    if (!waits)
+        return end_abort(comm);
+    if (pthread_create(&thread, NULL, end_abort_later, comm) != 0)
+        return ncclSystemError; /* it may be called again */
     pthread_detach(thread);
     return ncclSuccess;
 }

@@ -37,10 +37,9 @@ struct stp_comm *stp_comm_find(ncclComm_t comm, bool takes)
     while (*link != NULL && (*link)->comm != comm)
         link = &(*link)->next;
     c = *link;
-    if (c != NULL && takes) { /* the table's user is the caller's now */
+    if (c != NULL && takes) /* the table's user is the caller's now */
         *link = c->next;
-        c->is_taken = true;
-    } else if (c != NULL)
+    else if (c != NULL)
         c->n_users++;
     pthread_mutex_unlock(&p->lock);
     return c;
@@ -87,7 +86,7 @@ bool stp_comm_is_idle(const struct stp_comm *c)
     for (const struct stp_comm *s = p->staged; s != NULL; s = s->staged)
         is_idle &= (c != NULL && s != c) || comm_is_done(p, s);
     is_idle &= c == NULL || c->n_twins == 0 ||
-               c->n_users == (c->is_taken ? 1 : 2); /* the table and a caller */
+               c->n_users == 2; /* the table and the caller */
     pthread_mutex_unlock(&p->lock);
     p->cuda.exchange_mode(&mode);
     return is_idle;

@@ -44,7 +44,6 @@ struct stp_comm {
     struct stp_twin twins[STP_N_TWINS];
     int n_twins;
     size_t n_used; /* bytes of each twin's memory, by the calls of a group */
-    bool is_taken; /* out of the table */
     bool is_left;  /* ended with operations on their way, and twins */
 };
 

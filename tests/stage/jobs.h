@@ -352,6 +352,7 @@ struct Oddity {
     const Api *api;
     int dies_at = -1; // before this action; 0: before it comes at all
     int failed_allocations = 0, failed_splits = 0;
+    uint64_t failed_call = 0; // of the driver; 0: none
 };
 
 // A rank, and its part in each action.
@@ -700,6 +701,7 @@ class Process
     {
         Each([](Rank &r) { r.MakeStreams(); });
         fake::FailNext(oddity_.failed_allocations, oddity_.failed_splits);
+        fake::FailDriverCalls(oddity_.failed_call, oddity_.failed_call > 0);
         Init();
         for (size_t i = 0; i < program_.actions.size() && !IsLost(); i++) {
             if (static_cast<int>(i) + 1 == oddity_.dies_at) {
@@ -865,7 +867,9 @@ inline storms::Outcome Run(const Libraries &libraries, uint64_t seed, Kind kind)
             oddity.failed_allocations = what == 3;
             oddity.failed_splits = what == 4; // of a twin
         }
-        if (kind == Kind::kDeadly && is_odd)
+        if (kind == Kind::kDeadly && is_odd && seed % 2 == 0)
+            oddity.failed_call = 1 + generator.Below(400);
+        else if (kind == Kind::kDeadly && is_odd)
             oddity.dies_at =
                 static_cast<int>(generator.Below(program.actions.size() + 1));
         processes.emplace_back(program, oddity, r, std::min(most, n - r), id,
