@@ -19,7 +19,7 @@ enum {
     CHECK_CALLS = 256,     /* between two looks at whether it still repeats */
     BROKEN_CHECKS = 8,     /* that failed in a row: the job has changed */
     LATE_CALLS = 1280,     /* by which a time may be late */
-    ALONE_CALLS = 16384,   /* without a sequence, which is told */
+    ALONE_CALLS = 4096,    /* without a sequence, which is told */
 };
 
 enum learner_phase {
@@ -55,6 +55,7 @@ struct stp_learner {
     uint64_t find_wait;  /* and from that to the one after it */
     size_t find_least;   /* calls in which a sequence must repeat */
     size_t sequence;     /* calls */
+    bool is_long;        /* one repeats that is longer than long_us */
     bool is_interrupted; /* no sequence repeats without calls between */
     uint64_t sample_from;
     size_t n_samples;   /* asked for */
@@ -237,8 +238,14 @@ static void learner_report_results(struct stp_learner *l)
 
 static void learner_find_again(struct stp_learner *l)
 {
+    const uint64_t n_calls = learner_calls(l);
+
+    if (l->phase != TRY && n_calls >= ALONE_CALLS && !l->is_alone) {
+        l->is_alone = true;
+        learner_report(l, STP_LEARN_ALONE, -1, 0, (double)n_calls);
+    }
     l->phase = FIND;
-    l->find_at = learner_calls(l) + l->find_wait;
+    l->find_at = n_calls + l->find_wait;
     if (l->find_wait < FIND_MAX)
         l->find_wait *= 2;
 }
@@ -252,7 +259,7 @@ static void learner_begin_samples(struct stp_learner *l)
     l->n_samples = SAMPLE_SEQUENCES * l->sequence;
     if (l->n_samples < SAMPLE_CALLS)
         l->n_samples = SAMPLE_CALLS;
-    if (l->is_interrupted)
+    if (l->is_interrupted && !l->is_long)
         l->n_samples *= MORE_SAMPLES;
     if (l->n_samples > most_samples)
         l->n_samples = most_samples;
@@ -329,19 +336,15 @@ static void learner_find(struct stp_learner *l)
         !stp_history_copy(l->history, n_calls - n, n, keys))
         return;
     l->sequence = stp_sequence_find(keys, n, l->find_least);
-    /* A long sequence may be many steps and a log or an evaluation. */
-    if ((double)l->sequence * l->window.call_us > long_us ||
-        (l->sequence == 0 && n == sizeof(keys)))
+    /* it may be many steps and a log or an evaluation */
+    l->is_long = (double)l->sequence * l->window.call_us > long_us;
+    if (l->is_long || (l->sequence == 0 && n == sizeof(keys)))
         shorter = learner_find_interrupted(keys, n, l->sequence);
     l->is_interrupted = shorter != 0;
     if (l->is_interrupted)
         l->sequence = shorter;
     if (l->sequence == 0) {
         learner_find_again(l);
-        if (n_calls >= ALONE_CALLS && !l->is_alone) {
-            l->is_alone = true;
-            learner_report(l, STP_LEARN_ALONE, -1, 0, (double)n_calls);
-        }
         return;
     }
     learner_begin_samples(l);

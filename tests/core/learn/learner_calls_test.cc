@@ -192,8 +192,8 @@ TEST_F(Calls, ThatRepeatNothingAreToldOnce)
     ASSERT_THAT(events_, SizeIs(1));
     EXPECT_EQ(STP_LEARN_ALONE, events_[0].kind);
     EXPECT_EQ(-1, events_[0].key);
-    EXPECT_EQ(16384, events_[0].value);
-    EXPECT_EQ(16384u, events_[0].call);
+    EXPECT_EQ(4096, events_[0].value);
+    EXPECT_EQ(4096u, events_[0].call);
 }
 
 TEST_F(Calls, OfTenSequencesAreTimedOr256)
