@@ -331,9 +331,10 @@ static const char *job_explain(const struct job_run *run,
     if (r->ledgers.n == 0 && run->end.status != 0 && !run->end.is_limited)
         return "the job ended before NCCL loaded the plugin";
     if (r->ledgers.n == 0)
-        return "NCCL did not load the plugin: the job made no communicator, "
-               "went on after its command ended, sets NCCL_TUNER_PLUGIN "
-               "itself, or `steptune doctor` says why";
+        return "NCCL did not load the plugin: the job made no communicator in "
+               "that time (imports may take longer), went on after its command "
+               "ended, sets NCCL_TUNER_PLUGIN itself, or `steptune doctor` "
+               "says why";
     if (r->last.has_graphs)
         return "the job's collectives are captured into CUDA graphs, for "
                "which NCCL asks a tuner once: nothing can be tried in their "
@@ -359,7 +360,8 @@ static const char *job_explain(const struct job_run *run,
         return text;
     }
     if (r->last.n == 0)
-        return "the job made no collective on a communicator whose ranks can "
+        return "the job made no collective that a tuner decides on, as sends "
+               "and receives are none, or on no communicator whose ranks can "
                "learn: NCCL_DEBUG=WARN says why";
     return run->end.status != 0 && !run->end.is_limited
                ? "the job failed before it had made enough collectives for "

@@ -311,6 +311,8 @@ void stp_print_learning(const struct stp_learning *learning,
                     "or NCCL_DEBUG=WARN says why.\n");
     else if (learning_count_settled(learning, false) > 0)
         fprintf(fp, "nothing is better than what ran before.\n");
+    else if (learning->n_blocks > 0)
+        fprintf(fp, "nothing has won so far.\n");
     else if (learning->n_alone > 0)
         fprintf(fp,
                 "nothing was learned, for %" PRIu64

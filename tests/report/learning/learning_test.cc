@@ -313,8 +313,8 @@ TEST(Learning, SaysWhereTheLearnedPolicyIs)
                 HasSubstr(": the learned policy was not written: "));
     EXPECT_THAT(Table(Learning(Settled(9, kOwn))),
                 HasSubstr(": nothing is better than what ran before.\n"));
-    EXPECT_THAT(Table(Learning(Trial(9, kRing))),
-                HasSubstr(": nothing was learned.\n"));
+    EXPECT_THAT(Table(Learning(Block(kOwn, kRing, 1))),
+                HasSubstr(": nothing has won so far.\n"));
     EXPECT_THAT(Table(Learning("1,1,1,4,alone,20000,,,,,,,20000,,,\n")),
                 HasSubstr(": nothing was learned, for 20000 calls repeat no "
                           "sequence.\n"));
