@@ -512,7 +512,8 @@ static enum stp_status record_read_log(struct record *r, const char *graphs)
     if (status != STP_OK)
         return stp_fail_in(&r->err, status, r->o->log);
     if (log.unread[0] != '\0')
-        stp_complain("%s: %s", r->o->log, log.unread);
+        stp_complain("%s: compressed files are not read: %s", r->o->log,
+                     log.unread);
     status = stp_log_machine(&log, r->o->gpu, &r->machine, &shape, &r->err);
     STP_THEN(status, stp_log_write_graphs(&log, shape, graphs, &r->err));
     if (status == STP_OK)

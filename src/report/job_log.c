@@ -12,6 +12,7 @@
 #include "core/looks.h"
 #include "core/names.h"
 #include "core/qsort.h"
+#include "core/text.h"
 #include "launch/take.h"
 #include "report/plain.h"
 
@@ -21,6 +22,7 @@ static const char compressed[] = "a compressed file";
 
 enum {
     MAX_LOG = 512 << 20,
+    MAX_NAMED = 8,  /* files that are not read */
     MAX_BLANKS = 8, /* that a terminal leaves out at the end of a cut line */
 };
 
@@ -563,7 +565,7 @@ enum stp_status stp_job_log_load(const char *path, struct stp_job_log *log_ret,
     struct dirent **files = NULL;
     const int n = scandir(path, &files, NULL, alphasort);
     char *text = NULL, *one, file[4096], unread[sizeof(log_ret->unread)] = "";
-    size_t len = 0, n_one, at = 0;
+    size_t len = 0, n_one, n_unread = 0;
     const char *like;
     FILE *all = n < 0 ? NULL : stp_take_text(&text, &len);
     struct stat st;
@@ -580,9 +582,9 @@ enum stp_status stp_job_log_load(const char *path, struct stp_job_log *log_ret,
             like = status == STP_OK ? stp_looks_like(one, n_one) : NULL;
             if (like != NULL &&
                 strncmp(like, compressed, strlen(compressed)) == 0) {
-                at = strlen(unread);
-                snprintf(unread + at, sizeof(unread) - at, "%s%.60s is %s",
-                         at == 0 ? "not read: " : ", ", name, like);
+                if (n_unread++ < MAX_NAMED)
+                    stp_append(unread, sizeof(unread), "%s%.40s",
+                               n_unread == 1 ? "" : ", ", name);
                 free(one);
             } else if (status == STP_OK) {
                 fwrite(one, 1, n_one, all);
@@ -597,11 +599,14 @@ enum stp_status stp_job_log_load(const char *path, struct stp_job_log *log_ret,
     free(files);
     if (all != NULL)
         stp_end_text(all);
+    if (n_unread > MAX_NAMED)
+        stp_append(unread, sizeof(unread), " and %zu more",
+                   n_unread - MAX_NAMED);
     if (status == STP_OK && n >= 0 && len == 0)
         status = stp_fail(err, STP_ERR_IO,
                           "is a folder without a log, expected files with "
-                          "text; folders within it are not read%s%s",
-                          unread[0] != '\0' ? "; " : "", unread);
+                          "text; folders within it and compressed files are "
+                          "not read");
     STP_THEN(status, stp_job_log_read(text, len, log_ret, err));
     if (status != STP_OK) {
         free(text);

@@ -101,7 +101,7 @@ struct stp_job_log {
     struct stp_log_shape *shapes;
     size_t n_shapes, shapes_capacity;
     struct stp_field host; /* for stp_log_find() */
-    char unread[400]; /* compressed files of a folder, in a sentence; or "" */
+    char unread[400];      /* compressed files of a folder; "": none */
 };
 
 /* A line of the log without the prefixes of launchers. */

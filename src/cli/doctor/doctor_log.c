@@ -352,7 +352,7 @@ int stp_doctor_log(struct stp_doctor *d, const char *path, bool is_whole,
     if (stp_job_log_load(path, &log, &err) != STP_OK)
         return stp_complain_error(path, &err);
     if (log.unread[0] != '\0')
-        stp_complain("%s: %s", path, log.unread);
+        stp_complain("%s: compressed files are not read: %s", path, log.unread);
     log_judge_first(d, &log, STP_LOG_FAILURE, "the run failed");
     log_judge_first(d, &log, STP_LOG_WARNING, "NCCL warned");
     log_judge(d, &log);
