@@ -409,15 +409,13 @@ static enum stp_status run_write_metrics(const struct run_metrics *m,
 static int run_check_metrics(const char *path)
 {
     static const char first[] = "# TYPE steptune_";
-    char line[sizeof(first)] = "";
+    char line[sizeof(first)];
     FILE *fp = stp_file_is_special(path) ? NULL : fopen(path, "re");
-    bool is_other;
+    const bool is_other = fp != NULL && fgets(line, sizeof(line), fp) != NULL &&
+                          strcmp(line, first) != 0;
 
-    if (fp == NULL) /* or it cannot be written either, which is said then */
-        return STP_EXIT_OK;
-    is_other =
-        fgets(line, sizeof(line), fp) != NULL && strcmp(line, first) != 0;
-    fclose(fp);
+    if (fp != NULL)
+        fclose(fp);
     return !is_other ? STP_EXIT_OK
                      : stp_complain("--metrics: %s is there and is no file of "
                                     "metrics, expected a new one, such as "

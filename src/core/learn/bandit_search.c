@@ -35,13 +35,6 @@ bool stp_bandit_is_hopeless(const struct stp_bandit *b,
            -log1p(-slot->busy) <= log1p(b->rules.min_gain);
 }
 
-/* The time of a window that the key takes, for the order of searches: measured,
- * or by NCCL's cost table. */
-static double search_weigh(const struct stp_bandit_slot *slot)
-{
-    return slot->is_timed ? slot->busy : slot->share * slot->own_us;
-}
-
 bool stp_bandit_is_open(const struct stp_bandit *b,
                         const struct stp_bandit_slot *slot, uint64_t n_calls)
 {
@@ -219,8 +212,9 @@ static unsigned search_choose_key(const struct stp_bandit *b, uint64_t n_calls)
             slot->is_settled != settled)
             continue;
         next = search_next_arm(b, slot, n_calls);
-        weight =
-            search_weigh(slot) * (slot->arms[next].n == 0 ? first_look : 1);
+        /* the time that it takes: measured, or by NCCL's cost table */
+        weight = (slot->is_timed ? slot->busy : slot->share * slot->own_us) *
+                 (slot->arms[next].n == 0 ? first_look : 1);
         if (next == slot->incumbent ||
             (best != STP_BANDIT_KEYS && weight <= most))
             continue;

@@ -77,19 +77,6 @@ struct comparison {
     const char *why; /* steps are not compared; NULL: they are */
 };
 
-static void comparison_sort(struct comparison *c)
-{
-    for (unsigned i = 0; i < c->runs->n_arms; i++) {
-        unsigned at = i;
-
-        for (; at > 1 &&
-               c->arms[c->order[at - 1]].gain.gain < c->arms[i].gain.gain;
-             at--)
-            c->order[at] = c->order[at - 1];
-        c->order[at] = i;
-    }
-}
-
 static const char *comparison_verdict(const struct comparison *c, unsigned arm)
 {
     const struct stp_gain *gain = &c->arms[arm].gain;
@@ -200,7 +187,15 @@ void stp_print_job_comparison(const struct stp_job_runs *runs, bool is_json,
         c.measure = STP_JOB_WALL;
     c.n_rounds =
         stp_job_runs_sum(runs->runs, runs->n, c.measure, runs->n_arms, c.arms);
-    comparison_sort(&c);
+    for (unsigned i = 0; i < runs->n_arms; i++) {
+        unsigned at = i;
+
+        for (;
+             at > 1 && c.arms[c.order[at - 1]].gain.gain < c.arms[i].gain.gain;
+             at--)
+            c.order[at] = c.order[at - 1];
+        c.order[at] = i;
+    }
     if (c.n_rounds > 0 || is_json)
         comparison_print_table(&c, is_json, fp);
     if (is_json)
