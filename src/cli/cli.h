@@ -148,9 +148,10 @@ void stp_find_lower(const char *chain, int newest,
  * it cannot; returns the exit status. */
 int stp_set_over(const char *over);
 
-/* Prepares to stage collectives by the stage policy in the file 'rules': finds
- * its absolute path, and the library that LD_PRELOAD is to have in front.
- * Complains and returns the exit status. */
+/* Prepares to stage collectives by the stage policy in the file 'rules', or
+ * "all" for the one that is installed: finds its absolute path, and the library
+ * that LD_PRELOAD is to have in front.  Complains and returns the exit status.
+ */
 int stp_find_staging(const char *rules, char absolute[STP_CLI_PATH],
                      char library[STP_CLI_PATH]);
 

@@ -70,12 +70,12 @@ bool stp_absolute_path(const char *path, char absolute[STP_CLI_PATH])
     return fits;
 }
 
-static bool locate_bundled(char path[STP_CLI_PATH])
+static bool locate_bundled(char path[STP_CLI_PATH], const char *name)
 {
     char here[STP_CLI_PATH];
 
     locate_program(here);
-    return locate_file(path, here, "..", STP_MACHINES_DIR);
+    return locate_file(path, here, "..", name);
 }
 
 const char *stp_machines_folder(char path[STP_CLI_PATH])
@@ -84,7 +84,7 @@ const char *stp_machines_folder(char path[STP_CLI_PATH])
 
     if (set != NULL)
         return set;
-    return locate_bundled(path) ? path : STP_MACHINES_DIR;
+    return locate_bundled(path, STP_MACHINES_DIR) ? path : STP_MACHINES_DIR;
 }
 
 /* ---- recorded machines ---- */
@@ -126,7 +126,7 @@ struct stp_machine_list stp_list_machines(void)
 
     if (set != NULL)
         locate_add_machines(set, &list);
-    if (locate_bundled(bundled))
+    if (locate_bundled(bundled, STP_MACHINES_DIR))
         locate_add_machines(bundled, &list);
     return list;
 }
@@ -212,11 +212,13 @@ int stp_find_staging(const char *rules, char absolute[STP_CLI_PATH],
     struct stp_policy *policy;
     struct stp_error err;
 
-    if (!stp_absolute_path(rules, absolute))
-        return stp_complain("there is no stage policy '%s', expected a file as "
-                            "`steptune tune` writes it beside its policy",
+    if (strcmp(rules, "all") == 0 ? !locate_bundled(absolute, STP_STAGE_ALL)
+                                  : !stp_absolute_path(rules, absolute))
+        return stp_complain("there is no stage policy '%s', expected all, or a "
+                            "file as `steptune tune` writes it beside its "
+                            "policy",
                             rules);
-    if (stp_policy_load(STP_POLICY_OF_STAGE, rules, &policy, &err) != STP_OK)
+    if (stp_policy_load(STP_POLICY_OF_STAGE, absolute, &policy, &err) != STP_OK)
         return stp_complain_error(rules, &err);
     stp_policy_free(policy);
     if (locate_library("", "libsteptune-stage.so", library, &err) != STP_OK)

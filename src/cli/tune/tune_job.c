@@ -340,7 +340,7 @@ static const char *job_explain(const struct job_run *run,
                "which NCCL asks a tuner once: nothing can be tried in their "
                "replays. `steptune compare --policy none,FILE -- COMMAND` "
                "measures a policy between runs, such as one of `steptune "
-               "tune` without a command, and `--stage none,FILE` staged "
+               "tune` without a command, and `--stage none,all` staged "
                "collectives";
     if (r->last.n_alone > 0)
         return "the job's collectives repeat no sequence often enough in a "
@@ -537,7 +537,7 @@ static int job_follow(struct job_run *run, bool is_there)
     return exit_status == STP_EXIT_OK ? run->end.status : exit_status;
 }
 
-enum { N_CHOICES = 4, MIN_ROUNDS = 2, MAX_WORDS = 4096 };
+enum { N_CHOICES = 5, MIN_ROUNDS = 2, MAX_WORDS = 4096 };
 
 /* Runs the job up to 'runs' times more, as `steptune compare` does: NCCL alone,
  * and what cannot change within a process, staged collectives where there is a
@@ -551,15 +551,18 @@ static int job_run_again(const struct stp_tune_job *job, bool has_learned,
     /* In the order in which they are left out for want of runs, the last one
      * first.  Each differs from NCCL alone in one thing. */
     const struct {
+        int list; /* of an option's values */
         const char *option, *none, *file;
         const char *value; /* NULL: the file */
     } choices[N_CHOICES] = {
-        {"--stage", "none", stage, NULL},
-        {"--policy", "none", job->output, NULL},
-        {"--env", "NCCL_MIN_CTAS=unset", NULL, "32"},
-        {"--env", "NCCL_NVLS_ENABLE=unset", NULL, "0"},
+        {0, "--stage", "none", stage, NULL},
+        {1, "--policy", "none", job->output, NULL},
+        {0, "--stage", "none", NULL, "all"},
+        {2, "--env", "NCCL_MIN_CTAS=unset", NULL, "32"},
+        {3, "--env", "NCCL_NVLS_ENABLE=unset", NULL, "0"},
     };
-    char lists[N_CHOICES][STP_CLI_PATH + 64], rounds[32], limit[32];
+    char lists[N_CHOICES][STP_CLI_PATH + 64] = {""}, *list, rounds[32],
+                                         limit[32];
     char *words[MAX_WORDS] = {"steptune compare"};
     int n = 1;
     unsigned n_arms = 1;
@@ -577,9 +580,14 @@ static int job_run_again(const struct stp_tune_job *job, bool has_learned,
             (is_policy && !has_learned) || (!is_policy && job->same_bits) ||
             2 * MIN_ROUNDS * (n_arms + 1) > job->runs)
             continue;
-        snprintf(lists[i], sizeof(lists[i]), "%s=%s,%s", choices[i].option,
-                 choices[i].none, file != NULL ? file : choices[i].value);
-        words[n++] = lists[i];
+        list = lists[choices[i].list];
+        if (list[0] == '\0') {
+            snprintf(list, sizeof(lists[0]), "%s=%s", choices[i].option,
+                     choices[i].none);
+            words[n++] = list;
+        }
+        snprintf(list + strlen(list), sizeof(lists[0]) - strlen(list), ",%s",
+                 file != NULL ? file : choices[i].value);
         n_arms++;
     }
     if (job->same_bits && !has_learned)
