@@ -111,6 +111,8 @@ const struct GraphCase {
     {"one behind a group on two streams", 0, 2, "stt",
      "copy3 > record1,copy4 > record1,copy6 > record2,record1 > copy5,"
      "wait1 > copy1,wait1 > copy2"},
+    {"a group with 300 plain ones", 0, 302, 's' + std::string(300, 'p') + 's',
+     "copy3 > record1,copy4 > record1,wait1 > copy1,wait1 > copy2"},
     {"gather and scatter", 0, 1, "gr", "copy4 > record2,wait1 > copy1"},
     {"a gather without a copy in", 2, 1, "g", "copy1 > record1"},
     {"a scatter without a copy out", 2, 1, "r", "wait1 > copy1"},

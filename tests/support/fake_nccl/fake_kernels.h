@@ -7,8 +7,7 @@
 // - before 2.30.3 symmetric all-gathers load the last bytes of a pack of 8
 //   wrong from an address that is no multiple of 4;
 // - all that a rank sends and receives in a group is one kernel, which waits
-// for
-//   its peers.
+//   for its peers.
 #pragma once
 
 #include <algorithm>
@@ -55,6 +54,7 @@ struct Order {
     fake::Event *live = fake::NewEvent();  // behind eager ones
     bool ever_captured = false;            // before that there is no mixing
     std::map<uint64_t, fake::Node *> last; // by capture
+    std::deque<const fake::Work *> running;
     int n_users = 0;
 };
 
@@ -70,7 +70,6 @@ struct ncclComm {
     std::shared_ptr<std::atomic<bool>> is_aborted =
         std::make_shared<std::atomic<bool>>(false);
     int version; // of the NCCL that made it
-    std::deque<const fake::Work *> running;
     std::shared_ptr<Order> order = std::make_shared<Order>();
     std::vector<std::pair<char *, size_t>> windows;
 };
@@ -109,7 +108,7 @@ struct Kernel : fake::Work {
     {
         if (comm->is_ended)
             fake::Fault("a communicator is used that was ended");
-        comm->running.push_back(this);
+        comm->order->running.push_back(this);
     }
     ~Kernel() override
     {
@@ -117,7 +116,7 @@ struct Kernel : fake::Work {
     }
     Step Leave()
     {
-        auto &running = comm->running;
+        auto &running = comm->order->running;
 
         running.erase(std::remove(running.begin(), running.end(), this),
                       running.end());
@@ -125,10 +124,10 @@ struct Kernel : fake::Work {
     }
     bool IsFirst() const
     {
-        const bool is_first = comm->running.front() == this;
+        const bool is_first = comm->order->running.front() == this;
 
         if (!is_first && getenv("FAKE_NCCL_ORDER") == nullptr)
-            fake::Fault("two kernels of a communicator run at once");
+            fake::Fault("two kernels of one order run at once");
         return is_first;
     }
 };

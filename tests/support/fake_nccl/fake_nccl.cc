@@ -285,7 +285,8 @@ ncclResult_t Divide(ncclComm_t comm, int color, int key, ncclComm_t *child,
 ncclResult_t Reclaim(ncclComm_t comm)
 {
     if (!fake::WaitUntil([comm] {
-            return comm->running.empty() && fake::IsDone(comm->order->live) &&
+            return comm->order->running.empty() &&
+                   fake::IsDone(comm->order->live) &&
                    fake::IsDone(comm->order->serial);
         }))
         return ncclSystemError;
