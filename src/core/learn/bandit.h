@@ -42,7 +42,8 @@ enum {
  * last 8, or of up to 3 from that nearest to none; nor decides a single one by
  * more than the time that its key takes. An arm wins when no other is left and
  * its gain is 4 standard errors above min_gain in 5 blocks, or in 16 of such as
- * vary by 1 percent: 95 percent each of 20 arms that are judged after each one.
+ * vary by 1 percent: 95 percent each of 20 arms that are judged after each one;
+ * not by more than the time that the key takes.
  * Then channel counts, a half, all, and of a half a quarter, are arms like
  * the winner, except the count it has anyway.
  *

@@ -289,10 +289,13 @@ unsigned stp_bandit_find_winner(const struct stp_bandit *bandit,
     const unsigned leader = decide_find_leader(slot);
     const struct stp_bandit_try *arm = &slot->arms[leader];
     const bool is_once = bandit->rules.n_passes > 0; /* looked at */
-    const bool is_wild =
-        !is_once && stp_bandit_error(bandit, arm) * sqrt(arm->n) > wild;
+    const double error = stp_bandit_error(bandit, arm);
+    const bool is_wild = !is_once && error * sqrt(arm->n) > wild;
+    /* more than the time that the key takes is no gain of its arms */
+    const bool is_noise =
+        slot->is_timed && arm->mean - z_out * error > -log1p(-slot->busy);
 
-    return arm->n >= (is_wild ? N_ALIKE : STP_BLOCKS_TO_WIN) &&
+    return arm->n >= (is_wild ? N_ALIKE : STP_BLOCKS_TO_WIN) && !is_noise &&
                    decide_is_better(bandit, arm, is_once ? z_in : z_looks)
                ? leader
                : 0;
