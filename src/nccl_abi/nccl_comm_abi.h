@@ -144,7 +144,7 @@ enum {
        cudaStream_t stream),                                                   \
       (recv, count, type, peer, comm, stream))
 
-/* Calls that run on a stream, of more words than NCCL_WORD_CALLS(). */
+/* Calls that run on a stream, of more words than NCCL_W() has. */
 #define NCCL_STREAM_CALLS(X)                                                   \
     X(ncclResult_t, ncclReduce,                                                \
       (const void *send, void *recv, size_t count, int type, int op, int root, \
@@ -204,9 +204,10 @@ typedef struct {
        uint64_t f),                                                            \
       (a, b, c, d, e, f))
 // clang-format off
-#define NCCL_WORD_CALLS(X) \
+#define NCCL_STREAM_WORD_CALLS(X) \
     NCCL_W(X, ncclBcast) NCCL_W(X, ncclAlltoAll) NCCL_W(X, ncclSignal) \
-    NCCL_W(X, ncclWaitSignal) NCCL_W(X, ncclRedOpCreatePreMulSum) \
+    NCCL_W(X, ncclWaitSignal)
+#define NCCL_WORD_CALLS(X) NCCL_W(X, ncclRedOpCreatePreMulSum) \
     NCCL_W(X, ncclRedOpDestroy) NCCL_W(X, ncclCommGetUniqueId) \
     NCCL_W(X, ncclCommGrow) NCCL_W(X, ncclCommResume) \
     NCCL_W(X, ncclCommQueryProperties) NCCL_W(X, ncclCommMemStats) \
@@ -236,7 +237,8 @@ typedef struct {
     NCCL_MANAGING_CALLS(X)                                                     \
     NCCL_STAGED_CALLS(X)                                                       \
     NCCL_PEER_CALLS(X)                                                         \
-    NCCL_STREAM_CALLS(X) NCCL_OTHER_CALLS(X) NCCL_WORD_CALLS(X)
+    NCCL_STREAM_CALLS(X)                                                       \
+    NCCL_STREAM_WORD_CALLS(X) NCCL_OTHER_CALLS(X) NCCL_WORD_CALLS(X)
 
 #define NCCL_DECLARE(result, name, parameters, arguments)                      \
     result name parameters;

@@ -807,6 +807,15 @@ NCCL_PEER_CALLS(OWN_CALL)
 #define OTHER_CALL(type, name, parameters, arguments)                          \
     OTHER_ENTRY(type, name, parameters, arguments)                             \
     OTHER_ENTRY(type, p##name, parameters, arguments)
-NCCL_STREAM_CALLS(OTHER_CALL)
+/* An all-to-all has sends of its own, which follow those before it. */
+#define STREAM_ENTRY(type, name, parameters, arguments)                        \
+    ENTRY(type, name, parameters, arguments,                                   \
+          (transfer_run_all(NULL),                                             \
+           HAND_ON(&stp_stage()->nccl, type, name, arguments)))
+#define STREAM_CALL(type, name, parameters, arguments)                         \
+    STREAM_ENTRY(type, name, parameters, arguments)                            \
+    STREAM_ENTRY(type, p##name, parameters, arguments)
+NCCL_STREAM_CALLS(STREAM_CALL)
+NCCL_STREAM_WORD_CALLS(STREAM_CALL)
 NCCL_OTHER_CALLS(OTHER_CALL)
 NCCL_WORD_CALLS(OTHER_CALL)

@@ -763,6 +763,10 @@ TEST_F(StageJobs, OfOneThreadAreStaged)
             EXPECT_TRUE(fake::Synchronize(stream));
     }
     EXPECT_EQ(fake::CountSymmetric() - before, 2u * kRanks);
+    api.ncclGroupStart();
+    api.ncclSend(data[0], 1, 7, 0, comms[0], streams[0]);
+    EXPECT_EQ(api.ncclAlltoAll(0, 0, 0, 0, 0, 0).word[0], ncclSuccess);
+    EXPECT_EQ(api.ncclGroupSimulateEnd(nullptr), ncclSuccess);
     // A simulated group does not run.
     api.ncclGroupStart();
     for (int r = 0; r < kRanks; r++) {
