@@ -260,10 +260,12 @@ TEST_F(Job, EndsWithAllThatItLeftBehind)
 
     // Processes that are left behind must not keep the pipes of the test open.
     const std::string close = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-\n";
-    // without an output of its own, once it is asked to stop, twice if need be
-    const char *const asks = "trap 'exit 3' TERM; kill -TERM $PPID; "
-                             "(trap '' TERM; sleep 0.3; kill -TERM $PPID) & "
-                             "while :; do sleep 0.01; done";
+    // without an output of its own, once it is asked to stop, and again when
+    // its end was seen
+    const char *const asks =
+        "(trap '' TERM; while kill -0 $$; do sleep 0.01; done 2>/dev/null; "
+        "kill -TERM $PPID) & trap 'exit 3' TERM; kill -TERM $PPID; "
+        "while :; do sleep 0.01; done";
     for (int i = 0; i < 8; i++) {
         const std::string command = commands[i / 2];
         SCOPED_TRACE(command);
