@@ -56,9 +56,7 @@ class Job : public testing::Test
     }
     std::string Output() const
     {
-        std::stringstream s;
-        s << std::ifstream(output_).rdbuf();
-        return s.str();
+        return ReadFile(output_);
     }
 
     TemporaryFolder folder_;

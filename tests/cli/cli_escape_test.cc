@@ -73,9 +73,7 @@ class CliEscape : public Cli
 
     static std::string Fixture(const std::string &path)
     {
-        std::stringstream s;
-        s << std::ifstream(STP_FIXTURES "/" + path).rdbuf();
-        return s.str();
+        return ReadFile(STP_FIXTURES "/" + path);
     }
 
     size_t n_runs_ = 0;

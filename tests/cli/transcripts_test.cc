@@ -63,13 +63,6 @@ Lines Split(const std::string &text)
     return lines;
 }
 
-std::string ReadFile(const fs::path &path)
-{
-    std::stringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
-}
-
 // ---- files ----
 
 void MoveEmptyLines(Lines *from, Lines *to)

@@ -50,15 +50,10 @@ using Tree = std::map<std::string, std::string>;
 Tree ReadTree(const fs::path &folder)
 {
     Tree tree;
-    for (const auto &entry : fs::recursive_directory_iterator(folder)) {
-        const std::string name = entry.path().lexically_relative(folder);
-        std::stringstream text;
+    for (const auto &entry : fs::recursive_directory_iterator(folder))
         if (entry.is_regular_file())
-            text << std::ifstream(entry.path()).rdbuf();
-        else
-            continue;
-        tree[name] = text.str();
-    }
+            tree[entry.path().lexically_relative(folder)] =
+                ReadFile(entry.path());
     return tree;
 }
 

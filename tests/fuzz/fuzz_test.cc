@@ -11,6 +11,7 @@
 
 #include "fuzz/fuzz.h"
 #include "support/slow.h"
+#include "support/temporary_folder.h"
 
 namespace
 {
@@ -25,15 +26,6 @@ std::vector<fs::path> Entries(const fs::path &folder)
         paths.push_back(entry.path());
     std::sort(paths.begin(), paths.end());
     return paths;
-}
-
-std::string Read(const fs::path &path)
-{
-    std::ostringstream text;
-    std::ifstream file(path, std::ios::binary);
-    EXPECT_TRUE(file) << path;
-    text << file.rdbuf();
-    return text.str();
 }
 
 // A copy without room behind it, so that AddressSanitizer sees who reads there.
@@ -55,7 +47,7 @@ TEST_P(Corpus, HarmsNothing)
 
     for (const fs::path &path : Entries(GetParam())) {
         SCOPED_TRACE(path);
-        const std::string bytes = Read(path);
+        const std::string bytes = ReadFile(path);
         std::mt19937 random(1);
 
         EXPECT_EQ("", RunOn(*target, bytes));

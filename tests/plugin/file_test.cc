@@ -15,7 +15,6 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 
 #include "plugin/online/closed_stdin.h"
@@ -155,13 +154,6 @@ class PluginFile : public testing::Test
         const int fd = open("/dev/null", O_RDONLY);
         close(fd);
         return fd;
-    }
-
-    std::string Text(const std::string &path) const
-    {
-        std::ostringstream text;
-        text << std::ifstream(path).rdbuf();
-        return text.str();
     }
 
     std::string Path(const char *name) const
@@ -651,7 +643,7 @@ TEST_F(PluginFile, IsAppendedToUntilThatFails)
         stp_file_append(fd, c.text, strlen(c.text), &error);
 
         close(fd);
-        EXPECT_EQ(c.want, Text(Path("log")));
+        EXPECT_EQ(c.want, ReadFile(Path("log")));
         EXPECT_EQ(c.error, error);
     }
 }
@@ -688,7 +680,7 @@ TEST_F(PluginFile, BeginsWithItsHeadWhoeverHoldsTheLock)
 
         EXPECT_EQ(c.is_locked, is_kept);
         EXPECT_EQ(c.error, error);
-        EXPECT_EQ(c.after, Text(Path("log")));
+        EXPECT_EQ(c.after, ReadFile(Path("log")));
         EXPECT_EQ(0, flock(keeper, LOCK_EX | LOCK_NB)) << "is locked";
         close(fd);
         close(keeper);

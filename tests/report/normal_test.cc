@@ -9,6 +9,7 @@ extern "C" {
 }
 
 #include "nccl_tuner_abi.h"
+#include "support/written.h"
 
 namespace
 {
@@ -16,14 +17,7 @@ namespace
 std::string Printed(const stp_dataset &data, const stp_dataset *other)
 {
     const stp_normal normal{&data, other, "other"};
-    char *text;
-    size_t len;
-    FILE *fp = open_memstream(&text, &len);
-    stp_print_normal(&normal, true, fp);
-    fclose(fp);
-    std::string s(text, len);
-    free(text);
-    return s;
+    return Written([&](FILE *fp) { stp_print_normal(&normal, true, fp); });
 }
 
 size_t Findings(const std::string &json, const std::string &words)

@@ -17,7 +17,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -135,9 +134,7 @@ class Cli : public testing::Test
 
     std::string Read(const std::string &name) const
     {
-        std::stringstream s;
-        s << std::ifstream(dir_ / name).rdbuf();
-        return s.str();
+        return ReadFile(dir_ / name);
     }
 
     void Write(const std::string &name, const std::string &text) const

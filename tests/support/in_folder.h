@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -28,9 +27,7 @@ class InFolder : public testing::Test
     // Reads a file of the folder, or one elsewhere by its whole path.
     std::string Read(const std::string &name) const
     {
-        std::stringstream s;
-        s << std::ifstream(dir_ / name).rdbuf();
-        return s.str();
+        return ReadFile(dir_ / name);
     }
 
     // Returns the path.

@@ -10,14 +10,6 @@
 namespace mock_test
 {
 
-inline std::string ReadFile(const std::string &path)
-{
-    std::ifstream in(path);
-    std::stringstream text;
-    text << in.rdbuf();
-    return text.str();
-}
-
 // Initially a copy of h200x4 without its timings.
 class Folder
 {

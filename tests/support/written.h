@@ -13,6 +13,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "support/temporary_folder.h"
+
 // Returns the text that 'write' writes to its file.
 template <typename Write> std::string Written(Write write)
 {
@@ -43,12 +45,9 @@ inline std::vector<std::string> SplitLines(const std::string &text)
 inline std::string Golden(const std::string &name, const std::string &text)
 {
     const std::string path = STP_FIXTURES "/golden/" + name;
-    std::stringstream golden;
-
     if (std::getenv("STP_UPDATE") != nullptr)
         std::ofstream(path) << text;
-    golden << std::ifstream(path).rdbuf();
-    return golden.str();
+    return ReadFile(path);
 }
 
 #define EXPECT_GOLDEN(name, text) EXPECT_EQ(Golden(name, text), text)

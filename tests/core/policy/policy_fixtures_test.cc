@@ -13,18 +13,12 @@ extern "C" {
 }
 
 #include "support/policy_text.h"
+#include "support/temporary_folder.h"
 
 using namespace policy_text;
 
 namespace
 {
-
-std::string ReadFile(const std::filesystem::path &path)
-{
-    std::ostringstream text;
-    text << std::ifstream(path, std::ios::binary).rdbuf();
-    return text.str();
-}
 
 std::vector<std::filesystem::path> Fixtures(const std::string &folder)
 {

@@ -123,9 +123,7 @@ class LearnedFile : public testing::Test
 
     std::string Text() const
     {
-        std::stringstream text;
-        text << std::ifstream(path_).rdbuf();
-        return text.str();
+        return ReadFile(path_);
     }
 
     // The rules without head and comments.

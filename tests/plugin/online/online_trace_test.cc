@@ -380,9 +380,7 @@ TEST_F(OnlineTrace, HasWholeLinesHoweverTheJobEnds)
 
         EXPECT_EQ(how, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
         EXPECT_LE(how == 0 ? 900u : 499u, Rows().size());
-        std::stringstream text;
-        text << std::ifstream(Trace()).rdbuf();
-        EXPECT_EQ('\n', text.str().back());
+        EXPECT_EQ('\n', ReadFile(Trace()).back());
     }
 }
 

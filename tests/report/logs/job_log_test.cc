@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "report/dressed.h"
+#include "support/written.h"
 
 extern "C" {
 #include "report/logs/job_log_facts.h"
@@ -36,18 +37,14 @@ std::string Print(const std::string &text, bool is_json)
     stp_job_log log{};
     const stp_diagnosis findings{};
     stp_error err{};
-    char *printed = nullptr, *own = strndup(text.data(), text.size());
-    size_t size = 0;
+    char *own = strndup(text.data(), text.size());
 
     if (stp_job_log_read(own, text.size(), &log, &err) != STP_OK) {
         free(own); // it is the caller's still
         return "";
     }
-    FILE *fp = open_memstream(&printed, &size);
-    stp_print_job_log(&log, &findings, is_json, fp);
-    fclose(fp);
-    std::string all(printed, size);
-    free(printed);
+    const std::string all = Written(
+        [&](FILE *fp) { stp_print_job_log(&log, &findings, is_json, fp); });
     stp_job_log_free(&log);
     return all;
 }
@@ -150,15 +147,6 @@ TEST(JobLog, TellsWhoseLinesAre)
 }
 
 // ---- any launcher, and ranks in any order ----
-
-std::string ReadFile(const std::filesystem::path &path)
-{
-    std::ifstream in(path);
-    std::stringstream text;
-
-    text << in.rdbuf();
-    return text.str();
-}
 
 // The answer without the numbers of lines.
 std::string Answer(const std::string &text)

@@ -25,10 +25,7 @@ using testing::HasSubstr;
 
 std::string Fixture()
 {
-    std::stringstream s;
-    s << std::ifstream(STP_FIXTURES "/timings/h200x4_all_reduce_perf.txt")
-             .rdbuf();
-    return s.str();
+    return ReadFile(STP_FIXTURES "/timings/h200x4_all_reduce_perf.txt");
 }
 
 // As Python's str.split().
@@ -41,21 +38,13 @@ std::vector<std::string> Words(const std::string &line)
     return words;
 }
 
-// As Written(), of a writer that cannot fail.
-template <typename Write> std::string Text(Write write)
-{
-    return Written([&](FILE *fp) {
-        write(fp);
-        return STP_OK;
-    });
-}
-
 // Without the line that says the source.
 std::string Row(const stp_nccl_text_row &row)
 {
     stp_nccl_text_total total{};
     total.times = row.times;
-    return Text([&](FILE *fp) { stp_nccl_text_write_row(&row, &total, fp); });
+    return Written(
+        [&](FILE *fp) { stp_nccl_text_write_row(&row, &total, fp); });
 }
 
 class Reading : public Measured
@@ -123,7 +112,7 @@ TEST_F(Nvidias, RowsComeOutOfTheWriterAsTheyWereRead)
 
 TEST_F(Nvidias, ColumnsAreNamedAsTheWriterNamesThem)
 {
-    std::string columns = Text(stp_nccl_text_write_columns);
+    std::string columns = Written(stp_nccl_text_write_columns);
 
     EXPECT_THAT(Fixture(), HasSubstr(columns));
 }
@@ -177,8 +166,8 @@ TEST(Rows, HaveTheConventionsOfEachCollective)
         stp_nccl_text_row row{c.coll, 1048576,    c.type,  c.op, 3,
                               4,      {1000, -1}, {0, -1}, {}};
         stp_nccl_text_total total{};
-        std::string got =
-            Text([&](FILE *fp) { stp_nccl_text_write_row(&row, &total, fp); });
+        std::string got = Written(
+            [&](FILE *fp) { stp_nccl_text_write_row(&row, &total, fp); });
 
         EXPECT_EQ(c.begin, got.substr(0, strlen(c.begin)));
         EXPECT_DOUBLE_EQ(c.busbw, total.busbw);
@@ -286,7 +275,7 @@ std::string OurText()
     stp_nccl_text_row row = Base();
     row.n_ranks = 2;
 
-    return Text([&](FILE *fp) {
+    return Written([&](FILE *fp) {
         stp_nccl_text_total total{};
         stp_nccl_text_write_head(&run, ncclFuncAllReduce, hosts.Open(), fp);
         stp_nccl_text_write_columns(fp);
@@ -424,7 +413,7 @@ TEST_F(Reading, TakesTheSourceFromTheLineAbove)
 TEST(Rows, SayTheirSourceWhereItChanges)
 {
     stp_nccl_text_row row = Base();
-    std::string text = Text([&](FILE *fp) {
+    std::string text = Written([&](FILE *fp) {
         stp_nccl_text_total total{};
         for (const stp_nccl_text_times &times :
              std::vector<stp_nccl_text_times>{

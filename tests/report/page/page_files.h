@@ -17,6 +17,7 @@ extern "C" {
 
 #include "support/in_folder.h"
 #include "support/measured_data.h"
+#include "support/written.h"
 
 namespace page
 {
@@ -67,16 +68,12 @@ class Page : public InFolder
     std::string Make(const stp_page_sources &sources)
     {
         const std::string path = Path("page.html");
-        said_.clear();
-        char *text = nullptr;
-        size_t size = 0;
-        FILE *fp = open_memstream(&text, &size);
+        stp_status status{};
         stp_error err;
-        stp_status status =
-            stp_page_save(&sources, path.c_str(), false, fp, nullptr, &err);
-        std::fclose(fp);
-        said_.assign(text, size);
-        std::free(text);
+        said_ = Written([&](FILE *fp) {
+            status =
+                stp_page_save(&sources, path.c_str(), false, fp, nullptr, &err);
+        });
         if (status != STP_OK) {
             EXPECT_FALSE(fs::exists(path));
             return err.text;
