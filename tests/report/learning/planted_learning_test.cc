@@ -11,6 +11,7 @@ extern "C" {
 
 #include "core/learn/learner_job.h"
 #include "nccl_tuner_abi.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -160,6 +161,7 @@ TEST(PlantedLearning, TellsTheGainsOfArmsWhereGpusStall)
 // together is told without them, however often it comes.
 TEST(PlantedLearning, ComparesTheRulesOfJobsThatEvaluateOften)
 {
+    STP_SLOW();
     const Evaluations all[] = {{300, 800, 30}, {60, 200, 30}, {28, 100, 30},
                                {14, 50, 30},   {10, 2, 24},   {10, 2, 100},
                                {8, 2, 100},    {50, 600, 6}};
