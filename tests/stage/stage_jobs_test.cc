@@ -3,6 +3,7 @@
 #include <regex>
 
 #include "stage/jobs.h"
+#include "support/slow.h"
 
 using namespace stage_jobs;
 
@@ -43,6 +44,7 @@ class StageJobs : public testing::Test
 
 TEST_F(StageJobs, AreRightWithoutTheLibrary)
 {
+    STP_SLOW();
     RunAll(Kind::kPlain, "plain jobs", 100);
 }
 

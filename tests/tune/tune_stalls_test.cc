@@ -204,7 +204,7 @@ class TuneStalls : public InFolder
 
         stalls_ = 0;
         measure.n_colls = measure.n_bytes = 1;
-        measure.iters = 1000;
+        measure.iters = 300;
         ASSERT_EQ(STP_OK, stp_arms_parse("all", &arms, &err)) << err.text;
         ASSERT_EQ(STP_OK, Open(this, 0, nullptr, &device, &err));
         stp_get_device_facts(&device, &known);
