@@ -1,1 +1,0 @@
-// Nothing: it carries the headers that all tests share, read once.
