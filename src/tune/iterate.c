@@ -12,10 +12,10 @@ static bool iterate_goes_on(void *user, size_t done, size_t total)
     return job->host->goes_on(job->host->user);
 }
 
-struct stp_setting_terms
-stp_tune_setting_terms(const struct stp_tune_job *job,
-                       const struct stp_tune_plan *plan)
+struct stp_setting_terms stp_tune_setting_terms(const struct stp_tune_job *job)
 {
+    const struct stp_tune_plan *plan = job->plan;
+
     return (struct stp_setting_terms){.type = plan->measure.types[0],
                                       .rounds = plan->measure.rounds,
                                       .min_gain = plan->min_gain,
@@ -36,13 +36,13 @@ struct stp_range stp_tune_captured(const struct stp_tune_plan *plan,
 /* Measures the settings that are not there.  One that was not completed leaves
  * no rows. */
 static enum stp_status iterate_measure(const struct stp_tune_pass *pass,
-                                       const struct stp_setting_terms *terms,
                                        const struct stp_comparisons *swept,
                                        const struct stp_setting *settings,
                                        size_t total, struct stp_iterations *out,
                                        struct stp_error *err)
 {
     const struct stp_device_info *info = &pass->known.info;
+    const struct stp_setting_terms terms = stp_tune_setting_terms(pass->job);
     enum stp_status status = STP_OK;
     size_t there = 0;
 
@@ -58,10 +58,10 @@ static enum stp_status iterate_measure(const struct stp_tune_pass *pass,
         if (!stp_tune_has(&out->data, &settings[i], info->n_ranks)) {
             out->n_samples = 0; /* they are not used */
             status = stp_setting_choose_arms(
-                swept, info->max_rounds == 0 ? terms->min_gain : 0, info,
+                swept, info->max_rounds == 0 ? terms.min_gain : 0, info,
                 &settings[i], &arms, err);
             STP_THEN(status, stp_setting_run(pass->device, info, &settings[i],
-                                             terms, &arms, out, err));
+                                             &terms, &arms, out, err));
             if (status != STP_OK)
                 out->data.n_rows = n_rows;
             STP_THEN(status, stp_tune_state_save(pass->state, false, err));
@@ -73,7 +73,6 @@ static enum stp_status iterate_measure(const struct stp_tune_pass *pass,
 }
 
 enum stp_status stp_tune_iterate(const struct stp_tune_pass *pass,
-                                 const struct stp_setting_terms *terms,
                                  const struct stp_dataset *data,
                                  struct stp_iterations *out,
                                  char why_not[STP_ERROR_TEXT],
@@ -90,7 +89,7 @@ enum stp_status stp_tune_iterate(const struct stp_tune_pass *pass,
         status = stp_compare(data, &swept, err);
         if (status == STP_OK)
             n = stp_settings_list(&swept, &pass->known, settings);
-        if (terms->same_bits)
+        if (pass->job->plan->same_bits)
             stp_keep_same_bits(&swept);
     }
     while (n_overlapped < n &&
@@ -108,8 +107,7 @@ enum stp_status stp_tune_iterate(const struct stp_tune_pass *pass,
                  STP_SETTINGS_FIRST_MIB, STP_SETTINGS_LAST_MIB);
     if (status == STP_OK && n_overlapped == 0)
         stp_tune_tell(pass->job, "no overlapped iterations: %s", why_not);
-    STP_THEN(status,
-             iterate_measure(pass, terms, &swept, settings, n, out, err));
+    STP_THEN(status, iterate_measure(pass, &swept, settings, n, out, err));
     stp_comparisons_free(&swept);
     stp_tune_clock(pass->stage_ms, STP_TUNE_ITERATE, &clock);
     return status;

@@ -10,7 +10,6 @@
 #include "core/policy/memory_policy.h"
 #include "core/room.h"
 #include "core/text.h"
-#include "report/file.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/page/page.h"
 #include "report/policy_file.h"
@@ -54,7 +53,7 @@ bool stp_tune_name_files(const char *policy, struct stp_tune_files *files)
         {files->page, stem, ".report.html"},
     };
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; i < STP_N_OF(names); i++)
         if (snprintf(names[i].path, STP_TUNE_PATH, "%.*s%s", (int)names[i].len,
                      policy, names[i].suffix) >= STP_TUNE_PATH)
             return false;
@@ -65,12 +64,11 @@ bool stp_tune_name_files(const char *policy, struct stp_tune_files *files)
 
 /* The first pass knows the machine, by which a run is resumed. */
 static enum stp_status run_measure_pass(const struct stp_tune_job *job,
-                                        const struct stp_tune_plan *plan,
                                         size_t i, struct stp_tune_state *state,
                                         struct stp_tune_result *r,
                                         struct stp_error *err)
 {
-    const struct stp_setting_terms terms = stp_tune_setting_terms(job, plan);
+    const struct stp_tune_plan *plan = job->plan;
     struct stp_device device;
     struct stp_tune_pass pass = {
         .job = job, .device = &device, .state = state, .stage_ms = r->stage_ms};
@@ -88,11 +86,10 @@ static enum stp_status run_measure_pass(const struct stp_tune_job *job,
                           "policy",
                           r->info.machine);
     else if (i == 0)
-        status = stp_tune_state_begin(job, plan, &r->info, state, err);
-    STP_THEN(status,
-             stp_tune_sweep(&pass, plan, &r->alone.data, &r->iters, err));
+        status = stp_tune_state_begin(job, &r->info, state, err);
+    STP_THEN(status, stp_tune_sweep(&pass, &r->alone.data, &r->iters, err));
     if (status == STP_OK && !plan->no_iterate)
-        status = stp_tune_iterate(&pass, &terms, &r->alone.data, &r->iterated,
+        status = stp_tune_iterate(&pass, &r->alone.data, &r->iterated,
                                   r->why_not, err);
     stp_device_close(&device);
     return status;
@@ -356,8 +353,7 @@ static enum stp_status run_save_results(const struct stp_tune_job *job,
     struct stp_tune_report report;
     enum stp_status status = STP_OK;
 
-    for (size_t i = 0; i < sizeof(data) / sizeof(data[0]) && status == STP_OK;
-         i++)
+    for (size_t i = 0; i < STP_N_OF(data) && status == STP_OK; i++)
         if (data[i].data->n_rows > 0)
             status = stp_measurements_save(data[i].data, r->info.what,
                                            data[i].path, err);
@@ -372,7 +368,7 @@ static enum stp_status run_save_results(const struct stp_tune_job *job,
                                  f->overlap_policy, err));
     /* A machine without arms of registered buffers has no memory policy, and
      * where staging gains nothing there is none for it. */
-    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+    for (size_t i = 0; i < STP_N_OF(tables); i++) {
         STP_THEN(status,
                  run_publish(job, tables[i].exists, NULL, tables[i].path, err));
         if (status == STP_OK && tables[i].exists)
@@ -432,7 +428,7 @@ void stp_tune_fill_report(const struct stp_tune_files *files,
         .same_bits = r->alone.origin.same_bits ? &r->alone.data : NULL,
         .unsure = r->unsure,
         .n_unsure = r->n_unsure};
-    for (size_t i = 0; i < sizeof(data) / sizeof(*data); i++) {
+    for (size_t i = 0; i < STP_N_OF(data); i++) {
         report_ret->n_again += data[i]->n_again;
         report_ret->n_disturbed += data[i]->n_disturbed;
     }
@@ -445,7 +441,7 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
                              struct stp_error *err)
 {
     struct stp_tune_trial trial = {0};
-    const struct stp_tune_job job = {host, files, &trial};
+    const struct stp_tune_job job = {plan, host, files, &trial};
     struct stp_policy_origin origin = {.made_by = "steptune tune",
                                        .min_gain = plan->min_gain,
                                        .portable = plan->portable,
@@ -456,7 +452,7 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
     enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < n_passes && status == STP_OK; i++)
-        status = run_measure_pass(&job, plan, i, &state, result, err);
+        status = run_measure_pass(&job, i, &state, result, err);
     if (state.is_begun) {
         struct stp_error later;
         enum stp_status saved =
@@ -465,7 +461,7 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
         STP_THEN(status, saved);
     }
     result->is_begun = state.is_begun;
-    STP_THEN(status, stp_tune_state_name(&state, plan, result->run, err));
+    STP_THEN(status, stp_tune_state_name(&state, result->run, err));
     /* Measurements name the run, and so do the files derived from them. */
     memcpy(result->alone.data.run, result->run, sizeof(result->run));
     memcpy(result->iterated.data.run, result->run, sizeof(result->run));
@@ -478,7 +474,7 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
     STP_THEN(status, run_derive_alone(&job, result, err));
     if (status == STP_OK && !plan->no_iterate)
         status = run_derive_overlap(&job, result, err);
-    STP_THEN(status, stp_tune_verify(&job, plan, result, err));
+    STP_THEN(status, stp_tune_verify(&job, result, err));
     if (status == STP_OK &&
         stp_kind_is_wrong(&result->alone.tried, STP_ARM_PLUGIN))
         status = stp_fail(err, STP_ERR_DEVICE,
@@ -490,7 +486,7 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
                                     STP_POLICY_OF_ARMS, false, err));
     STP_THEN(status, run_add_unsure(result, &result->overlap.comparisons,
                                     STP_POLICY_OF_ARMS, true, err));
-    STP_THEN(status, stp_tune_stage(&job, plan, result, err));
+    STP_THEN(status, stp_tune_stage(&job, result, err));
     stp_device_close(&trial.device);
     STP_THEN(status, run_derive_memory(result, err));
     STP_THEN(status, run_save_results(&job, result, err));

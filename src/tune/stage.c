@@ -20,12 +20,11 @@ static bool stage_progress(void *user, size_t done, size_t total)
 /* Times AUTO, the policy and staged buffers in graphs, at the sizes that were
  * swept and others between them. */
 static enum stp_status stage_measure(const struct stp_tune_job *job,
-                                     const struct stp_tune_plan *plan,
                                      const struct stp_device *device,
                                      struct stp_dataset *captured,
                                      struct stp_error *err)
 {
-    struct stp_measure_options measure = plan->measure;
+    struct stp_measure_options measure = job->plan->measure;
     struct stp_arms arms = stp_trial_arms;
     struct stp_device_facts known;
     struct stp_measure_plan grid;
@@ -46,7 +45,7 @@ static enum stp_status stage_measure(const struct stp_tune_job *job,
         return status;
     status = stp_plan_measurements(&known, &measure, &arms, &grid, err);
     grid.plan.check = 1;
-    grid.plan.bits_max = plan->same_bits ? UINT64_MAX : 0;
+    grid.plan.bits_max = job->plan->same_bits ? UINT64_MAX : 0;
     grid.plan.graph = 1;
     grid.plan.iters = GRAPH_CALLS;
     grid.plan.turn_us = 0;
@@ -58,12 +57,11 @@ static enum stp_status stage_measure(const struct stp_tune_job *job,
 /* Times iterations of AUTO, the policy and the staged buffers that gained back
  * to back: a staged collective takes longer between other kernels. */
 static enum stp_status stage_iterate(const struct stp_tune_job *job,
-                                     const struct stp_tune_plan *plan,
                                      const struct stp_device *device,
                                      struct stp_dataset *captured,
                                      struct stp_error *err)
 {
-    struct stp_setting_terms terms = stp_tune_setting_terms(job, plan);
+    struct stp_setting_terms terms = stp_tune_setting_terms(job);
     struct stp_comparisons swept = {0};
     struct stp_iterations out = {0};
     struct stp_device_facts known;
@@ -97,11 +95,10 @@ static enum stp_status stage_iterate(const struct stp_tune_job *job,
 }
 
 enum stp_status stp_tune_stage(const struct stp_tune_job *job,
-                               const struct stp_tune_plan *plan,
                                struct stp_tune_result *result,
                                struct stp_error *err)
 {
-    const size_t n_passes = plan->n_passes > 0 ? plan->n_passes : 1;
+    const size_t n_passes = job->plan->n_passes > 0 ? job->plan->n_passes : 1;
     const struct stp_device *device = &job->trial->device;
     int64_t clock = stp_now_ms();
     enum stp_status status = STP_OK;
@@ -110,12 +107,11 @@ enum stp_status stp_tune_stage(const struct stp_tune_job *job,
         (result->info.setups >> STP_MEMORY_STAGE & 1) == 0)
         return STP_OK;
     for (size_t i = 0; i < n_passes && status == STP_OK; i++) {
-        STP_TRY(stp_tune_begin_trial(job, plan, i, job->files->trial,
+        STP_TRY(stp_tune_begin_trial(job, i, job->files->trial,
                                      result->info.gpu, err));
         stp_device_use_graphs(device, true);
-        status = stage_measure(job, plan, device, &result->captured, err);
-        STP_THEN(status,
-                 stage_iterate(job, plan, device, &result->captured, err));
+        status = stage_measure(job, device, &result->captured, err);
+        STP_THEN(status, stage_iterate(job, device, &result->captured, err));
         stp_device_use_graphs(device, false);
     }
     stp_tune_clock(result->stage_ms, STP_TUNE_VERIFY, &clock);

@@ -15,8 +15,9 @@ struct stp_tune_trial {
     unsigned n_ranks;         /* that were asked for */
 };
 
-/* The host and the files of a run. */
+/* The plan, the host and the files of a run. */
 struct stp_tune_job {
+    const struct stp_tune_plan *plan;
     const struct stp_tune_host *host;
     const struct stp_tune_files *files;
     struct stp_tune_trial *trial;
@@ -38,14 +39,12 @@ struct stp_tune_state {
  * machine: loads those of an interrupted run with the same plan and says so,
  * else says why not.  Status not STP_OK if its files cannot be read. */
 enum stp_status stp_tune_state_begin(const struct stp_tune_job *job,
-                                     const struct stp_tune_plan *plan,
                                      const struct stp_device_info *info,
                                      struct stp_tune_state *state,
                                      struct stp_error *err);
 
 /* Names the run after its plan and its measurements. */
 enum stp_status stp_tune_state_name(const struct stp_tune_state *state,
-                                    const struct stp_tune_plan *plan,
                                     char run_ret[STP_RUN_NAME],
                                     struct stp_error *err);
 
@@ -87,16 +86,13 @@ bool stp_tune_has(const struct stp_dataset *data,
 /* sweep.c: measures collectives alone: a grid, then where decisions change,
  * with more rounds of arms that promise a gain.  Appends to *data. */
 enum stp_status stp_tune_sweep(const struct stp_tune_pass *pass,
-                               const struct stp_tune_plan *plan,
                                struct stp_dataset *data, unsigned *iters_ret,
                                struct stp_error *err);
 
 /* ---- iterate.c: which arms shorten training iterations ---- */
 
-/* Returns the plan's terms for settings; a signal ends one between rounds. */
-struct stp_setting_terms
-stp_tune_setting_terms(const struct stp_tune_job *job,
-                       const struct stp_tune_plan *plan);
+/* The plan's terms for settings; a signal ends one between rounds. */
+struct stp_setting_terms stp_tune_setting_terms(const struct stp_tune_job *job);
 
 /* The sizes at which rules for collectives alone will be tried in iterations
  * that are captured in CUDA graphs. */
@@ -108,7 +104,6 @@ struct stp_range stp_tune_captured(const struct stp_tune_plan *plan,
  * registers buffers and is live or has them recorded. 'why_not' says why there
  * are none, if the device cannot run them or sizes are missing. */
 enum stp_status stp_tune_iterate(const struct stp_tune_pass *pass,
-                                 const struct stp_setting_terms *terms,
                                  const struct stp_dataset *swept,
                                  struct stp_iterations *out,
                                  char why_not[STP_ERROR_TEXT],
@@ -119,7 +114,6 @@ enum stp_status stp_tune_iterate(const struct stp_tune_pass *pass,
 /* Has the plugin read the policy at 'path', on job->trial's device, which then
  * has the ranks of a pass.  In verify.c. */
 enum stp_status stp_tune_begin_trial(const struct stp_tune_job *job,
-                                     const struct stp_tune_plan *plan,
                                      size_t pass, const char *path,
                                      const char *gpu, struct stp_error *err);
 
@@ -128,7 +122,6 @@ enum stp_status stp_tune_begin_trial(const struct stp_tune_job *job,
 /* On a live device that stages, times AUTO, the verified policy and staged
  * buffers in CUDA graphs, into result->captured. */
 enum stp_status stp_tune_stage(const struct stp_tune_job *job,
-                               const struct stp_tune_plan *plan,
                                struct stp_tune_result *result,
                                struct stp_error *err);
 
@@ -141,6 +134,5 @@ enum stp_status stp_tune_save_policy(struct stp_tune_policy *policy,
 /* Tries both policies against AUTO, through the plugin, and trims rules until
  * none is left that is slower anywhere. */
 enum stp_status stp_tune_verify(const struct stp_tune_job *job,
-                                const struct stp_tune_plan *plan,
                                 struct stp_tune_result *result,
                                 struct stp_error *err);

@@ -63,10 +63,10 @@ void stp_tune_state_end(const struct stp_tune_files *files)
 /* ---- the run's name ---- */
 
 enum stp_status stp_tune_state_name(const struct stp_tune_state *state,
-                                    const struct stp_tune_plan *plan,
                                     char run_ret[STP_RUN_NAME],
                                     struct stp_error *err)
 {
+    const struct stp_tune_plan *plan = state->job->plan;
     char *text = NULL;
     size_t len = 0;
     uint64_t hash = 0;
@@ -134,11 +134,12 @@ static enum stp_status state_resume(struct stp_tune_state *state,
 }
 
 enum stp_status stp_tune_state_begin(const struct stp_tune_job *job,
-                                     const struct stp_tune_plan *plan,
                                      const struct stp_device_info *info,
                                      struct stp_tune_state *state,
                                      struct stp_error *err)
 {
+    const struct stp_tune_plan *plan = job->plan;
+    const struct stp_measure_options *m = &plan->measure;
     const char *path = job->files->state;
     char text[STP_TUNE_PATH + STP_ERROR_TEXT];
     size_t len = 0;
@@ -150,9 +151,6 @@ enum stp_status stp_tune_state_begin(const struct stp_tune_job *job,
     state->machine = info->what;
     if (fp == NULL)
         return stp_nomem(err);
-
-    const struct stp_measure_options *m = &plan->measure;
-
     fprintf(fp, "%smachine: %s, %s, NCCL %s\nranks:", head, info->machine,
             info->gpu, info->nccl);
     for (unsigned i = 0; i < plan->n_passes; i++)

@@ -23,7 +23,6 @@ struct sweep {
     struct stp_measure_plan plan; /* of the grid */
     bool own_sizes; /* the machine has times of its own sizes only: there is
                        nothing to measure between them */
-    bool same_bits; /* of the plan */
 };
 
 /* ---- one size ---- */
@@ -52,7 +51,7 @@ static enum stp_status sweep_measure(struct sweep *s, int coll,
     plan.sizes = &one;
     plan.arms = arms;
     plan.check = 1;
-    plan.bits_max = s->same_bits ? UINT64_MAX : BITS_MAX;
+    plan.bits_max = s->pass->job->plan->same_bits ? UINT64_MAX : BITS_MAX;
     status = stp_sweep_run(s->pass->device, &plan, NULL, NULL, s->data, err);
     s->plan.plan.wake = false;
     return status == STP_OK ? stp_tune_state_save(s->pass->state, false, err)
@@ -63,10 +62,10 @@ static enum stp_status sweep_measure(struct sweep *s, int coll,
 
 /* Plans the collectives asked for, else those of data-parallel training. A
  * sentence tells of each one without times on the machine. */
-static enum stp_status sweep_make_grid(struct sweep *s,
-                                       struct stp_measure_options measure,
-                                       double min_gain, struct stp_error *err)
+static enum stp_status sweep_make_grid(struct sweep *s, struct stp_error *err)
 {
+    const struct stp_tune_plan *asked = s->pass->job->plan;
+    struct stp_measure_options measure = asked->measure;
     const int *trained = stp_trained_colls;
     const struct stp_device_facts *known = &s->pass->known;
     const struct stp_device_info *info = &known->info;
@@ -102,13 +101,13 @@ static enum stp_status sweep_make_grid(struct sweep *s,
     status = stp_plan_measurements(known, &measure, NULL, &s->plan, err);
     if (info->max_rounds == 0 && measure.rounds == 0) {
         s->plan.plan.rounds = GRID_ROUNDS;
-        s->plan.plan.terms = (struct stp_rounds_terms){.most = MOST_ROUNDS,
-                                                       .min_gain = min_gain};
+        s->plan.plan.terms = (struct stp_rounds_terms){
+            .most = MOST_ROUNDS, .min_gain = asked->min_gain};
     }
     return status;
 }
 
-static enum stp_status sweep_measure_grid(struct sweep *s, size_t n_passes,
+static enum stp_status sweep_measure_grid(struct sweep *s,
                                           struct stp_error *err)
 {
     const struct stp_tune_job *job = s->pass->job;
@@ -126,7 +125,7 @@ static enum stp_status sweep_measure_grid(struct sweep *s, size_t n_passes,
     if (there > 0)
         stp_tune_tell(job, "continuing %s: %zu of %zu sizes are there%s",
                       job->files->state_sweep, there, total,
-                      n_passes > 1 ? " of these ranks" : "");
+                      job->plan->n_passes > 1 ? " of these ranks" : "");
     for (size_t c = 0; c < plan->n_colls; c++)
         for (size_t i = 0; i < plan->sizes[c].n && status == STP_OK; i++) {
             status = sweep_measure(s, plan->colls[c], plan->sizes[c].size[i],
@@ -181,7 +180,7 @@ static enum stp_status sweep_refine(struct sweep *s,
         struct stp_comparisons all;
 
         STP_TRY(stp_compare(s->data, &all, err));
-        if (s->same_bits)
+        if (s->pass->job->plan->same_bits)
             stp_keep_same_bits(&all);
         n = 0;
         status = sweep_refine_once(s, &all, terms, &n, err);
@@ -191,20 +190,19 @@ static enum stp_status sweep_refine(struct sweep *s,
 }
 
 enum stp_status stp_tune_sweep(const struct stp_tune_pass *pass,
-                               const struct stp_tune_plan *plan,
                                struct stp_dataset *data, unsigned *iters_ret,
                                struct stp_error *err)
 {
+    const struct stp_tune_plan *plan = pass->job->plan;
     const struct stp_refine_terms terms = {
         .min_gain = plan->min_gain,
         .captured = stp_tune_captured(plan, &pass->known.info),
         .resolution = plan->resolution};
-    struct sweep s = {.pass = pass, .data = data, .same_bits = plan->same_bits};
+    struct sweep s = {.pass = pass, .data = data};
     int64_t clock = stp_now_ms();
-    enum stp_status status =
-        sweep_make_grid(&s, plan->measure, plan->min_gain, err);
+    enum stp_status status = sweep_make_grid(&s, err);
 
-    STP_THEN(status, sweep_measure_grid(&s, plan->n_passes, err));
+    STP_THEN(status, sweep_measure_grid(&s, err));
     stp_tune_clock(pass->stage_ms, STP_TUNE_SWEEP, &clock);
     if (status == STP_OK && !s.own_sizes)
         status = sweep_refine(&s, &terms, err);

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "analyse/compare.h"
-#include "core/policy/policy.h"
 #include "tune/plan.h"
 
 enum { STP_TRIAL_PATH = 4096 };

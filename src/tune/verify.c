@@ -23,11 +23,11 @@ enum stp_status stp_tune_save_policy(struct stp_tune_policy *policy,
 }
 
 enum stp_status stp_tune_begin_trial(const struct stp_tune_job *job,
-                                     const struct stp_tune_plan *plan,
                                      size_t pass, const char *path,
                                      const char *gpu, struct stp_error *err)
 {
     const struct stp_tune_host *host = job->host;
+    const struct stp_tune_plan *plan = job->plan;
     struct stp_tune_trial *t = job->trial;
     const unsigned n_ranks = plan->n_passes > 0 ? plan->ranks[pass] : 0;
 
@@ -42,6 +42,8 @@ enum stp_status stp_tune_begin_trial(const struct stp_tune_job *job,
 /* A policy in a pass. */
 struct verify {
     const struct stp_tune_job *job;
+    const char *gpu;
+    enum stp_status (*try_pass)(struct verify *v, struct stp_error *err);
     struct stp_tune_policy *policy;
     const char *path; /* of the policy until it is verified */
     struct stp_device_facts known;
@@ -61,10 +63,6 @@ static const enum stp_policy_kind kinds[N_KINDS] = {STP_POLICY_OF_MEMORY,
 /* Registered buffers whose gain comes so near to the best at a size are
  * measured again with it. */
 static const double near_best = 0.95;
-
-typedef enum stp_status verify_try_fn(struct verify *v,
-                                      const struct stp_tune_plan *plan,
-                                      struct stp_error *err);
 
 /* Whether time counts: a recorded machine has as many rounds as it has, and
  * they take none. */
@@ -107,12 +105,11 @@ static enum stp_status verify_add_setups(const struct verify *v, int coll,
  * with registered buffers, if so, only those that they decide. The progress bar
  * counts them if 'shows_progress'. */
 static enum stp_status
-verify_run_settings(const struct verify *v, const struct stp_tune_plan *plan,
-                    const struct stp_setting *settings, size_t n,
-                    bool registers, bool shows_progress,
+verify_run_settings(const struct verify *v, const struct stp_setting *settings,
+                    size_t n, bool registers, bool shows_progress,
                     struct stp_dataset *data, struct stp_error *err)
 {
-    struct stp_setting_terms terms = stp_tune_setting_terms(v->job, plan);
+    struct stp_setting_terms terms = stp_tune_setting_terms(v->job);
     struct stp_iterations out = {.data = *data};
     enum stp_status status = STP_OK;
 
@@ -142,9 +139,7 @@ verify_run_settings(const struct verify *v, const struct stp_tune_plan *plan,
 /* Moves rows of registered buffers out of the policy's data, with copies of the
  * rows that they are compared with; then runs sequential iterations where
  * registered buffers were measured in them. */
-static enum stp_status verify_try_registered(struct verify *v,
-                                             const struct stp_tune_plan *plan,
-                                             size_t first,
+static enum stp_status verify_try_registered(struct verify *v, size_t first,
                                              struct stp_error *err)
 {
     struct stp_dataset *tried = &v->policy->tried;
@@ -166,16 +161,13 @@ static enum stp_status verify_try_registered(struct verify *v,
             stp_settings_add(row->work.mode, row->coll, row->n_bytes, settings,
                              &n);
     }
-    return verify_run_settings(v, plan, settings, n, true, false, v->registered,
-                               err);
+    return verify_run_settings(v, settings, n, true, false, v->registered, err);
 }
 
 /* Runs steps in which compute waits, of all collectives that jobs wait
  * for, at the sizes that the rules rest on. A recorded machine runs only
  * recorded ones. */
-static enum stp_status verify_try_steps(struct verify *v,
-                                        const struct stp_tune_plan *plan,
-                                        struct stp_error *err)
+static enum stp_status verify_try_steps(struct verify *v, struct stp_error *err)
 {
     const struct stp_derived *derived = &v->policy->derived;
     struct stp_dataset *steps = &v->policy->steps;
@@ -184,7 +176,7 @@ static enum stp_status verify_try_steps(struct verify *v,
     enum stp_status status;
     bool *decides;
 
-    for (size_t i = 0; i < derived->n_rules && !plan->no_iterate; i++) {
+    for (size_t i = 0; i < derived->n_rules && !v->job->plan->no_iterate; i++) {
         const struct stp_derived_rule *rule = &derived->rules[i];
 
         for (size_t k = 0; k < rule->n_points; k++)
@@ -194,7 +186,7 @@ static enum stp_status verify_try_steps(struct verify *v,
                 stp_settings_add(STP_MODE_SEQUENTIAL, rule->coll,
                                  rule->points[k].n_bytes, settings, &n);
     }
-    status = verify_run_settings(v, plan, settings, n, false, true, steps, err);
+    status = verify_run_settings(v, settings, n, false, true, steps, err);
     decides = calloc(steps->n_rows + 1, sizeof(*decides));
     if (decides == NULL)
         return stp_nomem(err);
@@ -224,7 +216,6 @@ static enum stp_status verify_try_steps(struct verify *v,
  * times narrowed down, where a rule decides. Registered buffers are tried once,
  * with the first policy. */
 static enum stp_status verify_try_sizes(struct verify *v,
-                                        const struct stp_tune_plan *plan,
                                         struct stp_measure_plan *grid,
                                         struct stp_error *err)
 {
@@ -253,11 +244,11 @@ static enum stp_status verify_try_sizes(struct verify *v,
             of_size.sizes = &one;
             of_size.arms = &arms;
             of_size.wake &= done == 0;
-            of_size.terms =
-                stp_setting_rounds(info, plan->measure.rounds, plan->min_gain);
+            of_size.terms = stp_setting_rounds(
+                info, v->job->plan->measure.rounds, v->job->plan->min_gain);
             of_size.check = stp_derived_find(&v->policy->derived, coll,
                                              info->n_ranks, n_bytes) != NULL;
-            of_size.bits_max = plan->same_bits ? UINT64_MAX : 0;
+            of_size.bits_max = v->job->plan->same_bits ? UINT64_MAX : 0;
             if (!stp_tune_has(tried, &alone, info->n_ranks))
                 STP_THEN(status, stp_sweep_run(&v->job->trial->device, &of_size,
                                                NULL, NULL, tried, err));
@@ -269,16 +260,14 @@ static enum stp_status verify_try_sizes(struct verify *v,
 
 /* Tries the swept sizes on so many ranks, and sizes between them that the
  * policy decides. */
-static enum stp_status verify_try_alone(struct verify *v,
-                                        const struct stp_tune_plan *plan,
-                                        struct stp_error *err)
+static enum stp_status verify_try_alone(struct verify *v, struct stp_error *err)
 {
     const struct stp_comparisons *all = &v->policy->comparisons;
     const struct stp_device_info *info = &v->known.info;
     const size_t first = v->policy->tried.n_rows;
     struct stp_measure_plan grid;
-    enum stp_status status = stp_plan_measurements(&v->known, &plan->measure,
-                                                   &stp_trial_arms, &grid, err);
+    enum stp_status status = stp_plan_measurements(
+        &v->known, &v->job->plan->measure, &stp_trial_arms, &grid, err);
 
     grid.plan.n_colls = 0;
     for (size_t i = 0; i < all->n_points && status == STP_OK; i++) {
@@ -295,10 +284,10 @@ static enum stp_status verify_try_alone(struct verify *v,
         status = stp_sizes_add(&grid.sizes[c - 1], p->n_bytes, 1, err);
     }
     STP_THEN(status, stp_trial_add_unseen(info, v->path, &grid, err));
-    STP_THEN(status, verify_try_sizes(v, plan, &grid, err));
-    STP_THEN(status, verify_try_steps(v, plan, err));
+    STP_THEN(status, verify_try_sizes(v, &grid, err));
+    STP_THEN(status, verify_try_steps(v, err));
     return status == STP_OK && v->n_tries == 1 && info->setups != 0
-               ? verify_try_registered(v, plan, first, err)
+               ? verify_try_registered(v, first, err)
                : status;
 }
 
@@ -325,7 +314,6 @@ static void verify_add_setting(const struct verify *v, int coll,
 /* Tries settings with a rule: at the sizes that were iterated and, unless
  * buffers are registered, halfway between them. */
 static enum stp_status verify_try_overlap(struct verify *v,
-                                          const struct stp_tune_plan *plan,
                                           struct stp_error *err)
 {
     const struct stp_comparisons *all = &v->policy->comparisons;
@@ -344,7 +332,7 @@ static enum stp_status verify_try_overlap(struct verify *v,
                                stp_size_between(p->n_bytes, p[1].n_bytes),
                                settings, &n);
     }
-    return verify_run_settings(v, plan, settings, n, v->registers, true,
+    return verify_run_settings(v, settings, n, v->registers, true,
                                &v->policy->tried, err);
 }
 
@@ -465,12 +453,10 @@ static enum stp_status verify_trim_rules(struct stp_tune_policy *p,
 }
 
 /* Tries the policy in every pass, as a job would load it. */
-static enum stp_status verify_try(struct verify *v,
-                                  const struct stp_tune_plan *plan,
-                                  const char *gpu, verify_try_fn *try_pass,
-                                  struct stp_error *err)
+static enum stp_status verify_try(struct verify *v, struct stp_error *err)
 {
-    const size_t n_passes = plan->n_passes > 0 ? plan->n_passes : 1;
+    const size_t n_passes =
+        v->job->plan->n_passes > 0 ? v->job->plan->n_passes : 1;
     struct stp_tune_policy *p = v->policy;
     enum stp_status status = STP_OK;
 
@@ -478,13 +464,13 @@ static enum stp_status verify_try(struct verify *v,
     stp_comparisons_free(&p->verdicts);
     stp_comparisons_free(&p->step_verdicts);
     for (size_t i = 0; i < n_passes && status == STP_OK; i++) {
-        STP_TRY(stp_tune_begin_trial(v->job, plan, i, v->path, gpu, err));
+        STP_TRY(stp_tune_begin_trial(v->job, i, v->path, v->gpu, err));
         stp_get_device_facts(&v->job->trial->device, &v->known);
         if (i == 0 && !verify_saves_time(v)) {
             stp_dataset_free(&p->tried);
             stp_dataset_free(&p->steps);
         }
-        status = try_pass(v, plan, err);
+        status = v->try_pass(v, err);
     }
     memcpy(p->tried.run, p->data.run, sizeof(p->tried.run));
     memcpy(p->tried.policy_hash, p->hash, sizeof(p->hash));
@@ -494,16 +480,13 @@ static enum stp_status verify_try(struct verify *v,
 }
 
 static enum stp_status verify_until_kept(struct verify *v,
-                                         const struct stp_tune_plan *plan,
-                                         const char *gpu,
-                                         verify_try_fn *try_pass,
                                          struct stp_error *err)
 {
     bool changed = true;
     enum stp_status status = STP_OK;
 
     while (changed && status == STP_OK) {
-        status = verify_try(v, plan, gpu, try_pass, err);
+        status = verify_try(v, err);
         STP_THEN(status, verify_trim_rules(v->policy, &changed, err));
         if (status == STP_OK && changed)
             status = stp_tune_save_policy(v->policy, v->path, err);
@@ -514,15 +497,16 @@ static enum stp_status verify_until_kept(struct verify *v,
 /* Measures registered buffers again where they were faster in iterations, in
  * turn with the trimmed policy. */
 static enum stp_status verify_registered(const struct stp_tune_job *job,
-                                         const struct stp_tune_plan *plan,
                                          struct stp_tune_result *result,
                                          struct stp_error *err)
 {
-    const struct stp_derive_terms terms = {.min_gain = plan->min_gain,
-                                           .same_bits = plan->same_bits,
+    const struct stp_derive_terms terms = {.min_gain = job->plan->min_gain,
+                                           .same_bits = job->plan->same_bits,
                                            .kind = STP_POLICY_OF_MEMORY};
     struct stp_tune_policy again = result->overlap;
     struct verify v = {.job = job,
+                       .gpu = result->info.gpu,
+                       .try_pass = verify_try_overlap,
                        .policy = &again,
                        .path = job->files->overlap_trial,
                        .memory = &again.derived,
@@ -535,8 +519,7 @@ static enum stp_status verify_registered(const struct stp_tune_job *job,
     again.derived = (struct stp_derived){0};
     status = stp_derive_on(&again.comparisons, &terms, &again.derived, err);
     if (status == STP_OK && again.derived.n_rules > 0)
-        status =
-            verify_try(&v, plan, result->info.gpu, verify_try_overlap, err);
+        status = verify_try(&v, err);
     result->overlap_registered = again.tried;
     stp_comparisons_free(&again.verdicts);
     stp_comparisons_free(&again.step_verdicts);
@@ -546,16 +529,19 @@ static enum stp_status verify_registered(const struct stp_tune_job *job,
 }
 
 enum stp_status stp_tune_verify(const struct stp_tune_job *job,
-                                const struct stp_tune_plan *plan,
                                 struct stp_tune_result *result,
                                 struct stp_error *err)
 {
     struct verify alone = {.job = job,
+                           .gpu = result->info.gpu,
+                           .try_pass = verify_try_alone,
                            .policy = &result->alone,
                            .path = job->files->trial,
                            .iterated = &result->iterated.data,
                            .registered = &result->registered};
     struct verify overlap = {.job = job,
+                             .gpu = result->info.gpu,
+                             .try_pass = verify_try_overlap,
                              .policy = &result->overlap,
                              .path = job->files->overlap_trial};
     const struct stp_memory_data data = {.alone = &result->alone.data,
@@ -566,8 +552,9 @@ enum stp_status stp_tune_verify(const struct stp_tune_job *job,
     enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < N_KINDS && status == STP_OK; i++) {
-        const struct stp_derive_terms terms = {.min_gain = plan->min_gain,
-                                               .same_bits = plan->same_bits,
+        const struct stp_derive_terms terms = {.min_gain = job->plan->min_gain,
+                                               .same_bits =
+                                                   job->plan->same_bits,
                                                .kind = kinds[i]};
 
         status =
@@ -578,17 +565,15 @@ enum stp_status stp_tune_verify(const struct stp_tune_job *job,
     }
     alone.memory = memory;
     alone.n_memory = N_KINDS;
-    STP_THEN(status, verify_until_kept(&alone, plan, result->info.gpu,
-                                       verify_try_alone, err));
+    STP_THEN(status, verify_until_kept(&alone, err));
     for (size_t i = 0; i < N_KINDS; i++) {
         stp_derived_free(&memory[i]);
         stp_memory_situations_free(&measured[i]);
     }
     /* without rules there is nothing to try: NCCL chooses */
     if (status == STP_OK && result->overlap.derived.n_rules > 0)
-        status = verify_until_kept(&overlap, plan, result->info.gpu,
-                                   verify_try_overlap, err);
-    STP_THEN(status, verify_registered(job, plan, result, err));
+        status = verify_until_kept(&overlap, err);
+    STP_THEN(status, verify_registered(job, result, err));
     stp_tune_clock(result->stage_ms, STP_TUNE_VERIFY, &clock);
     return status;
 }
