@@ -6,61 +6,40 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/room.h"
 #include "core/text.h"
 #include "launch/take.h"
 #include "report/file.h"
 #include "report/folder.h"
 #include "report/measurements/measurements_csv.h"
-#include "report/table.h"
 
 /* The files in addition to those of times; summary.json holds all results. */
-struct iteration_file {
-    const char *name;
-    enum stp_table_format format;
-    bool of_regimes, of_rounds;
+enum { ROUNDS, SUMMARY, RESULTS, REGIMES, N_TABLES };
+
+static const char *const tables[N_TABLES] = {
+    [ROUNDS] = "rounds.csv",
+    [SUMMARY] = "summary.md",
+    [RESULTS] = "summary.json",
+    [REGIMES] = "regimes.md",
 };
 
-static const struct iteration_file files[] = {
-    {"rounds.csv", STP_TABLE_CSV, .of_rounds = true},
-    {"summary.md", STP_TABLE_MARKDOWN, .of_regimes = false},
-    {"summary.json", STP_TABLE_JSON, .of_regimes = false},
-    {"regimes.md", STP_TABLE_MARKDOWN, .of_regimes = true},
-};
-
-/* Writes one of the files, or (NULL) the times of an arm.  Its text is
- * first in memory: a file that has it already is not written again. */
-static enum stp_status
-iteration_save_file(const struct stp_iteration_report *report,
-                    const char *folder, const char *name,
-                    const struct iteration_file *file,
-                    const struct stp_iteration_setting *setting,
-                    const struct stp_iteration_arm *arm, struct stp_error *err)
+/* Saves a text and frees it: a file that has it already is not written
+ * again. */
+static enum stp_status iteration_save_text(const char *folder, const char *name,
+                                           char *text, size_t len,
+                                           struct stp_error *err)
 {
     char path[STP_FOLDER_PATH];
     const int path_len = snprintf(path, sizeof(path), "%s/%s", folder, name);
-    struct stp_iteration_cursor at = {0};
-    char *text = NULL, *old = NULL;
-    size_t len, old_len, n;
-    const double *us;
-    FILE *fp = stp_take_text(&text, &len);
+    char *old = NULL;
+    size_t old_len;
     enum stp_status status = STP_OK;
 
-    if (file != NULL && file->of_rounds)
-        stp_measurements_write(&report->iterations->data, report->made_by, fp);
-    else if (file != NULL && file->format == STP_TABLE_JSON)
-        stp_print_iterations_json(report, fp);
-    else if (file != NULL)
-        stp_iteration_write(report, file->of_regimes, fp);
-    while (file == NULL && (us = stp_iteration_next(report->iterations, setting,
-                                                    arm, &at, &n)) != NULL)
-        for (size_t i = 0; i < n; i++)
-            fprintf(fp, "%.6f\n", us[i] / 1000);
-    stp_end_text(fp);
     if ((size_t)path_len >= sizeof(path))
         status =
             stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long", path);
-    else if ((stp_read_file(path, len, &old, &old_len, NULL) != STP_OK ||
-              old_len != len || memcmp(old, text, len) != 0))
+    else if (stp_read_file(path, len, &old, &old_len, NULL) != STP_OK ||
+             old_len != len || memcmp(old, text, len) != 0)
         status = stp_file_save(path, text, len, err);
     free(old);
     free(text);
@@ -74,7 +53,9 @@ stp_iteration_files_write(const struct stp_iteration_report *report,
     const struct stp_iteration_summary *all = report->summary;
     const bool several = stp_iteration_several(report);
     char setting_name[STP_SETTING_NAME] = "";
-    char name[STP_SETTING_NAME + STP_ARM_NAME + 32];
+    char name[STP_SETTING_NAME + STP_ARM_NAME + 32], *text;
+    size_t len, n;
+    FILE *fp;
 
     for (size_t i = 0; i < all->n_settings && !report->tables_only; i++) {
         const struct stp_iteration_setting *setting = &all->settings[i];
@@ -82,33 +63,45 @@ stp_iteration_files_write(const struct stp_iteration_report *report,
         if (several)
             stp_iteration_setting_name(setting, true, setting_name);
         for (size_t a = 0; a < setting->n_arms; a++) {
+            struct stp_iteration_cursor at = {0};
+            const double *us;
+
             snprintf(name, sizeof(name), "iteration_times_%s%s%s.txt",
                      setting_name, several ? "_" : "",
                      STP_ARM_TEXT(&setting->arms[a].arm));
             for (char *s = strchr(name, '/'); s != NULL; s = strchr(s, '/'))
                 *s = '-';
-            STP_TRY(iteration_save_file(report, folder, name, NULL, setting,
-                                        &setting->arms[a], err));
+            fp = stp_take_text(&text, &len);
+            while ((us = stp_iteration_next(report->iterations, setting,
+                                            &setting->arms[a], &at, &n)) !=
+                   NULL)
+                for (size_t k = 0; k < n; k++)
+                    fprintf(fp, "%.6f\n", us[k] / 1000);
+            stp_end_text(fp);
+            STP_TRY(iteration_save_text(folder, name, text, len, err));
         }
     }
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-        if (!files[i].of_regimes || report->looked_for_regimes)
-            STP_TRY(iteration_save_file(report, folder, files[i].name,
-                                        &files[i], NULL, NULL, err));
+    for (int i = 0; i < N_TABLES; i++) {
+        if (i == REGIMES && !report->looked_for_regimes)
+            continue;
+        fp = stp_take_text(&text, &len);
+        if (i == ROUNDS)
+            stp_measurements_write(&report->iterations->data, report->made_by,
+                                   fp);
+        else if (i == RESULTS)
+            stp_print_iterations_json(report, fp);
+        else
+            stp_iteration_write(report, i == REGIMES, fp);
+        stp_end_text(fp);
+        STP_TRY(iteration_save_text(folder, tables[i], text, len, err));
+    }
     return STP_OK;
 }
 
-/* Names of all files written into the folder, as patterns of fnmatch(). */
-static const char *const iteration_ours[] = {
-    "iteration_times_*.txt",
-    "iteration_times_*.png",
-    "iteration_times_*.svg",
-    "gain_vs_size*.png",
-    "gain_vs_size*.svg",
-    "rounds.csv",
-    "summary.md",
-    "summary.json",
-    "regimes.md",
+/* Names of the other files in the folder, as patterns of fnmatch(). */
+static const char *const patterns[] = {
+    "iteration_times_*.txt", "iteration_times_*.png", "iteration_times_*.svg",
+    "gain_vs_size*.png",     "gain_vs_size*.svg",
 };
 
 /* Removes one of our files, or says that it is there. */
@@ -117,12 +110,11 @@ static enum stp_status iteration_clear_file(const char *folder,
                                             struct stp_error *err)
 {
     char path[STP_FOLDER_PATH + 256];
-    size_t i = 0;
+    bool is_ours = stp_find_word(tables, N_TABLES, name, strlen(name)) >= 0;
 
-    while (i < sizeof(iteration_ours) / sizeof(iteration_ours[0]) &&
-           fnmatch(iteration_ours[i], name, 0) != 0)
-        i++;
-    if (i == sizeof(iteration_ours) / sizeof(iteration_ours[0]))
+    for (size_t i = 0; i < STP_N_OF(patterns); i++)
+        is_ours |= fnmatch(patterns[i], name, 0) == 0;
+    if (!is_ours)
         return STP_OK;
     if (!replace)
         return stp_fail(err, STP_ERR_IO,
