@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "cli/options.h"
-#include "core/policy/policy.h"
 #include "core/status.h"
 #include "device/device.h"
 #include "device/engine.h"
@@ -154,6 +153,9 @@ int stp_set_over(const char *over);
  */
 int stp_find_staging(const char *rules, char absolute[STP_CLI_PATH],
                      char library[STP_CLI_PATH]);
+
+/* Whether the file is a shared library, and so no policy. */
+bool stp_is_library(const char *path);
 
 /* Complains of a path that LD_PRELOAD cannot have; the exit status. */
 int stp_check_preload(const char *path);

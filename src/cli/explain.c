@@ -316,25 +316,11 @@ static enum stp_status explain_why(struct explain *e)
     return STP_OK;
 }
 
-/* Whether the file is a library, and so no policy. */
-static bool explain_is_plugin(const char *path)
-{
-    static const char magic[] = {0x7f, 'E', 'L', 'F'};
-    char begin[sizeof(magic)];
-    FILE *fp = fopen(path, "rb");
-    bool is = fp != NULL && fread(begin, sizeof(begin), 1, fp) == 1 &&
-              memcmp(begin, magic, sizeof(magic)) == 0;
-
-    if (fp != NULL)
-        fclose(fp);
-    return is;
-}
-
 /* Explains OTHER: a plugin with the same policy, or ours with another. */
 static enum stp_status explain_other(struct explain *e,
                                      struct stp_explanation *out_ret)
 {
-    const bool is_plugin = explain_is_plugin(e->o->diff);
+    const bool is_plugin = stp_is_library(e->o->diff);
     struct stp_explain_options other = e->options;
     struct stp_policy *policy = NULL;
     char plugin[STP_CLI_PATH];
@@ -569,7 +555,7 @@ int stp_cmd_explain(int argc, char **argv)
         return stp_doctor_log(&doctor, o.file.v[0], true, o.machine.json);
     /* another vendor's plugin may run, too, as the OTHER of --diff */
     is_none = o.plugin == NULL || strcmp(o.plugin, "none") == 0;
-    return stp_run_plugin(is_none && o.diff != NULL && explain_is_plugin(o.diff)
+    return stp_run_plugin(is_none && o.diff != NULL && stp_is_library(o.diff)
                               ? o.diff
                           : is_none ? NULL
                                     : o.plugin,

@@ -226,7 +226,7 @@ int stp_find_staging(const char *rules, char absolute[STP_CLI_PATH],
     return stp_check_preload(library);
 }
 
-int stp_check_preload(const char *path)
+bool stp_is_library(const char *path)
 {
     static const char elf[] = "\177ELF";
     FILE *fp = stp_file_is_special(path) ? NULL : fopen(path, "r");
@@ -235,11 +235,16 @@ int stp_check_preload(const char *path)
 
     if (fp != NULL)
         fclose(fp);
+    return n == sizeof(magic) && memcmp(magic, elf, n) == 0;
+}
+
+int stp_check_preload(const char *path)
+{
     if (strpbrk(path, " :") != NULL)
         return stp_complain("'%s' has a space or a colon, which LD_PRELOAD "
                             "takes for the end of a path",
                             path);
-    return n == sizeof(magic) && memcmp(magic, elf, n) == 0
+    return stp_is_library(path)
                ? STP_EXIT_OK
                : stp_complain("'%s' is no shared library", path);
 }
