@@ -24,6 +24,7 @@ struct plot_options {
     unsigned n_curves;      /* 0: not given */
     const char *gnuplot;    /* NULL: as it is found */
     const char *error_path; /* the file that an error is about; NULL: none */
+    struct stp_error err;
     int exit_status; /* without an error: STP_EXIT_FAILED if NCCL was wrong */
 };
 
@@ -57,28 +58,26 @@ static const struct stp_command_line plot_line = {
 
 /* ---- writing ---- */
 
-static enum stp_status plot_make_folder(const struct plot_options *o,
-                                        struct stp_error *err)
+static enum stp_status plot_make_folder(struct plot_options *o)
 {
-    return o->out != NULL ? stp_folder_make(o->out, err) : STP_OK;
+    return o->out != NULL ? stp_folder_make(o->out, &o->err) : STP_OK;
 }
 
-static enum stp_status plot_find_path(const struct plot_options *o,
-                                      const char *name, const char *ending,
-                                      char path[STP_CLI_PATH],
-                                      struct stp_error *err)
+static enum stp_status plot_find_path(struct plot_options *o, const char *name,
+                                      const char *ending,
+                                      char path[STP_CLI_PATH])
 {
     const bool has_folder = o->out != NULL;
 
     if (snprintf(path, STP_CLI_PATH, "%s%s%s.%s", has_folder ? o->out : "",
                  has_folder ? "/" : "", name, ending) < STP_CLI_PATH)
         return STP_OK;
-    return STP_REFUSE(err, "--out is longer than a path can be");
+    return STP_REFUSE(&o->err, "--out is longer than a path can be");
 }
 
 /* Draws a chart in each format, and frees it. */
-static enum stp_status plot_draw(const struct plot_options *o, const char *name,
-                                 struct stp_chart *chart, struct stp_error *err)
+static enum stp_status plot_draw(struct plot_options *o, const char *name,
+                                 struct stp_chart *chart)
 {
     enum stp_status status = STP_OK;
 
@@ -87,8 +86,8 @@ static enum stp_status plot_draw(const struct plot_options *o, const char *name,
 
         if (o->format != STP_N_PLOT_FORMATS && o->format != f)
             continue;
-        status = plot_find_path(o, name, stp_plot_format_name(f), path, err);
-        STP_THEN(status, stp_chart_save(chart, f, o->gnuplot, path, err));
+        status = plot_find_path(o, name, stp_plot_format_name(f), path);
+        STP_THEN(status, stp_chart_save(chart, f, o->gnuplot, path, &o->err));
         if (status == STP_OK)
             puts(path);
     }
@@ -102,29 +101,27 @@ struct plot_text {
     char path[STP_CLI_PATH];
 };
 
-static enum stp_status plot_begin_text(const struct plot_options *o,
-                                       const char *name, const char *ending,
-                                       struct plot_text *text,
-                                       struct stp_error *err)
+static enum stp_status plot_begin_text(struct plot_options *o, const char *name,
+                                       const char *ending,
+                                       struct plot_text *text)
 {
-    STP_TRY(plot_find_path(o, name, ending, text->path, err));
-    return stp_file_begin(text->path, &text->file, err);
+    STP_TRY(plot_find_path(o, name, ending, text->path));
+    return stp_file_begin(text->path, &text->file, &o->err);
 }
 
-static enum stp_status plot_end_text(struct plot_text *text,
-                                     struct stp_error *err)
+static enum stp_status plot_end_text(struct plot_options *o,
+                                     struct plot_text *text)
 {
-    STP_TRY(stp_file_commit(&text->file, err));
+    STP_TRY(stp_file_commit(&text->file, &o->err));
     puts(text->path);
     return STP_OK;
 }
 
 /* ---- collectives ---- */
 
-static enum stp_status plot_draw_curves(const struct plot_options *o,
+static enum stp_status plot_draw_curves(struct plot_options *o,
                                         const struct stp_curves *curves,
-                                        enum stp_plot_kind kind, int coll,
-                                        struct stp_error *err)
+                                        enum stp_plot_kind kind, int coll)
 {
     const struct stp_plot plot = {kind, coll, o->n_curves};
     char name[STP_PLOT_NAME];
@@ -134,37 +131,35 @@ static enum stp_status plot_draw_curves(const struct plot_options *o,
         return STP_OK;
     stp_plot_name(&plot, name);
     stp_plot_make(curves, &plot, &chart);
-    return plot_draw(o, name, &chart, err);
+    return plot_draw(o, name, &chart);
 }
 
-static enum stp_status plot_write_all(const struct plot_options *o,
-                                      const struct stp_curves *curves,
-                                      struct stp_error *err)
+static enum stp_status plot_write_all(struct plot_options *o,
+                                      const struct stp_curves *curves)
 {
     const bool is_study = stp_plot_is_study(curves);
 
-    STP_TRY(plot_make_folder(o, err));
+    STP_TRY(plot_make_folder(o));
     for (int t = 0; t < STP_N_STUDY_TEXTS && is_study; t++) {
         struct plot_text text;
         const char *ending;
         const char *name = stp_study_name(t, &ending);
 
-        STP_TRY(plot_begin_text(o, name, ending, &text, err));
+        STP_TRY(plot_begin_text(o, name, ending, &text));
         stp_study_write(curves, t, text.file.fp);
-        STP_TRY(plot_end_text(&text, err));
+        STP_TRY(plot_end_text(o, &text));
     }
     for (int kind = STP_PLOT_STUDY_TIME;
          kind <= STP_PLOT_STUDY_BARS && is_study; kind++)
-        STP_TRY(plot_draw_curves(o, curves, kind, ncclFuncAllReduce, err));
+        STP_TRY(plot_draw_curves(o, curves, kind, ncclFuncAllReduce));
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
-        STP_TRY(plot_draw_curves(o, curves, STP_PLOT_BUSBW, c, err));
-        STP_TRY(plot_draw_curves(o, curves, STP_PLOT_LATENCY, c, err));
+        STP_TRY(plot_draw_curves(o, curves, STP_PLOT_BUSBW, c));
+        STP_TRY(plot_draw_curves(o, curves, STP_PLOT_LATENCY, c));
     }
     return STP_OK;
 }
 
-static enum stp_status plot_measurements(struct plot_options *o,
-                                         struct stp_error *err)
+static enum stp_status plot_measurements(struct plot_options *o)
 {
     const size_t n = (unsigned)o->files.n;
     struct stp_dataset *sets = stp_take(n, sizeof(*sets));
@@ -176,11 +171,13 @@ static enum stp_status plot_measurements(struct plot_options *o,
         for (int k = 0; k < i && status == STP_OK; k++)
             if (stp_path_is_same(o->files.v[k], o->error_path))
                 status = STP_REFUSE(
-                    err, "given twice, expected different files to compare");
-        STP_THEN(status, stp_measurements_load_any(o->error_path, o->coll,
-                                                   o->n_ranks, &sets[i], err));
+                    &o->err,
+                    "given twice, expected different files to compare");
+        STP_THEN(status,
+                 stp_measurements_load_any(o->error_path, o->coll, o->n_ranks,
+                                           &sets[i], &o->err));
         if (status == STP_OK && stp_dataset_n_iterations(&sets[i]) > 0)
-            status = stp_fail(err, STP_ERR_SYNTAX,
+            status = stp_fail(&o->err, STP_ERR_SYNTAX,
                               "times of iterations, expected those of "
                               "collectives alone: `steptune iterate -o DIR` "
                               "plots iterations as it measures them");
@@ -193,7 +190,7 @@ static enum stp_status plot_measurements(struct plot_options *o,
         o->error_path = NULL;
     if (status == STP_OK) {
         curves = stp_curves_make(sets, (const char *const *)o->files.v, n);
-        status = plot_write_all(o, &curves, err);
+        status = plot_write_all(o, &curves);
         stp_curves_free(&curves);
     }
     for (size_t i = 0; i < n; i++)
@@ -207,8 +204,7 @@ static enum stp_status plot_measurements(struct plot_options *o,
 /* Reads the runs of all files, but for runs of an earlier file, such as those
  * that benchmark_results.json repeats. */
 static enum stp_status plot_load_runs(struct plot_options *o,
-                                      struct stp_train_runs *runs,
-                                      struct stp_error *err)
+                                      struct stp_train_runs *runs)
 {
     enum stp_status status = STP_OK;
 
@@ -216,7 +212,7 @@ static enum stp_status plot_load_runs(struct plot_options *o,
         struct stp_train_runs some = {.n = 0};
 
         o->error_path = o->files.v[i];
-        status = stp_train_read(o->error_path, &some, err);
+        status = stp_train_read(o->error_path, &some, &o->err);
         for (size_t k = 0; k < some.n && status == STP_OK; k++) {
             if (stp_train_runs_have(runs, &some.runs[k]))
                 continue;
@@ -229,28 +225,27 @@ static enum stp_status plot_load_runs(struct plot_options *o,
         return status;
     o->error_path = runs->n == 0 ? o->files.v[0] : NULL;
     if (runs->n == 0)
-        return stp_fail(err, STP_ERR_SYNTAX,
+        return stp_fail(&o->err, STP_ERR_SYNTAX,
                         "no runs, expected those of `steptune train`");
     stp_train_derive(runs);
     return STP_OK;
 }
 
-static enum stp_status plot_training(struct plot_options *o,
-                                     struct stp_error *err)
+static enum stp_status plot_training(struct plot_options *o)
 {
     struct stp_train_runs runs = {.n = 0};
     struct stp_train_charts charts = {.n = 0};
     struct plot_text text;
     char name[STP_TRAIN_CHART_NAME];
-    enum stp_status status = plot_load_runs(o, &runs, err);
+    enum stp_status status = plot_load_runs(o, &runs);
 
     if (status == STP_OK)
         charts = stp_train_charts_find(&runs);
-    STP_THEN(status, plot_make_folder(o, err));
-    STP_THEN(status, plot_begin_text(o, "train_summary", "txt", &text, err));
+    STP_THEN(status, plot_make_folder(o));
+    STP_THEN(status, plot_begin_text(o, "train_summary", "txt", &text));
     if (status == STP_OK) {
         stp_train_print_models(&runs, text.file.fp);
-        status = plot_end_text(&text, err);
+        status = plot_end_text(o, &text);
     }
     for (size_t i = 0; i < charts.n && status == STP_OK; i++) {
         struct stp_chart chart;
@@ -259,7 +254,7 @@ static enum stp_status plot_training(struct plot_options *o,
             continue;
         stp_train_chart_name(&charts.all[i], name);
         stp_train_chart_make(&runs, &charts.all[i], &chart);
-        status = plot_draw(o, name, &chart, err);
+        status = plot_draw(o, name, &chart);
     }
     /* on standard error, since it is no file */
     for (size_t i = 0; i < charts.n && status == STP_OK; i++) {
@@ -278,7 +273,7 @@ static enum stp_status plot_training(struct plot_options *o,
 
 /* ---- the command ---- */
 
-static enum stp_status plot_files(struct plot_options *o, struct stp_error *err)
+static enum stp_status plot_files(struct plot_options *o)
 {
     const char *idle = o->n_curves > 0 ? "--curves"
                        : o->coll >= 0  ? "--collective"
@@ -289,22 +284,21 @@ static enum stp_status plot_files(struct plot_options *o, struct stp_error *err)
         is_training |= stp_train_results_begin(o->files.v[i]);
     if (is_training && idle != NULL)
         return STP_REFUSE(
-            err, "%s has no effect on results of `steptune train`", idle);
+            &o->err, "%s has no effect on results of `steptune train`", idle);
     if (o->n_curves == 0)
         o->n_curves = DEFAULT_CURVES;
-    return is_training ? plot_training(o, err) : plot_measurements(o, err);
+    return is_training ? plot_training(o) : plot_measurements(o);
 }
 
 int stp_cmd_plot(int argc, char **argv)
 {
     struct plot_options o = {.gnuplot = getenv("STEPTUNE_GNUPLOT")};
-    struct stp_error err;
     enum stp_status status;
 
     stp_options_read(&plot_line, argc, argv, &o);
-    status = plot_files(&o, &err);
+    status = plot_files(&o);
     if (status == STP_OK)
         return o.exit_status;
-    stp_complain_error(o.error_path, &err);
+    stp_complain_error(o.error_path, &o.err);
     return stp_exit_status(status);
 }
