@@ -390,30 +390,11 @@ static ncclResult_t machine_load_calibration(const char *path,
     return rc;
 }
 
-static ncclResult_t machine_load_files(const char *folder,
-                                       struct mock_machine *machine)
-{
-    char path[PATH_MAX];
-    ncclResult_t rc;
-
-    machine_find_file(folder, "machine.csv", path);
-    rc = machine_read_info(path, &machine->info);
-    machine_find_file(folder, "graphs.xml", path);
-    MOCK_THEN(rc, machine_load_graphs(path, machine));
-    MOCK_THEN(rc, machine_build_model(machine));
-    if (rc == ncclSuccess && machine_find_file(folder, "timings.csv", path))
-        rc = machine_load_recorded(path, false, machine, &machine->timings);
-    if (rc == ncclSuccess && machine_find_file(folder, "overlap.csv", path))
-        rc = machine_load_recorded(path, true, machine, &machine->overlaps);
-    if (rc == ncclSuccess && machine_find_file(folder, "calibration.csv", path))
-        rc = machine_load_calibration(path, machine);
-    return rc;
-}
-
 ncclResult_t mock_machine_load(const char *path,
                                struct mock_machine **machine_ret)
 {
     struct mock_machine *machine;
+    char file[PATH_MAX];
     size_t len = strlen(path);
     size_t start;
     struct stat st;
@@ -430,13 +411,22 @@ ncclResult_t mock_machine_load(const char *path,
         ;
     snprintf(machine->info.name, sizeof(machine->info.name), "%.*s",
              (int)(len - start), path + start);
-    rc = machine_load_files(path, machine);
-    if (rc != ncclSuccess) {
+    machine_find_file(path, "machine.csv", file);
+    rc = machine_read_info(file, &machine->info);
+    machine_find_file(path, "graphs.xml", file);
+    MOCK_THEN(rc, machine_load_graphs(file, machine));
+    MOCK_THEN(rc, machine_build_model(machine));
+    if (rc == ncclSuccess && machine_find_file(path, "timings.csv", file))
+        rc = machine_load_recorded(file, false, machine, &machine->timings);
+    if (rc == ncclSuccess && machine_find_file(path, "overlap.csv", file))
+        rc = machine_load_recorded(file, true, machine, &machine->overlaps);
+    if (rc == ncclSuccess && machine_find_file(path, "calibration.csv", file))
+        rc = machine_load_calibration(file, machine);
+    if (rc == ncclSuccess)
+        *machine_ret = machine;
+    else
         mock_machine_free(machine);
-        return rc;
-    }
-    *machine_ret = machine;
-    return ncclSuccess;
+    return rc;
 }
 
 void mock_machine_free(struct mock_machine *machine)

@@ -121,18 +121,6 @@ void stp_print_headroom(const struct stp_learning *learning, FILE *fp)
               fp);
 }
 
-static void bounds_print_time(double seconds, FILE *fp)
-{
-    if (!(seconds > 0 && seconds < longest_s))
-        return;
-    if (seconds < 100)
-        fprintf(fp, "; %g percent at most would take about %.0f s more",
-                100 * aimed, ceil(seconds / 10) * 10);
-    else
-        fprintf(fp, "; %g percent at most would take about %.0f minutes more",
-                100 * aimed, ceil(seconds / 60));
-}
-
 static void bounds_print(const struct stp_learning *learning, FILE *fp)
 {
     const double together = stp_bounds_of_all(learning);
@@ -196,10 +184,15 @@ static void bounds_print(const struct stp_learning *learning, FILE *fp)
         /* each kind as long as those that were tried, and more windows */
         const double kinds = (double)(n_left - n_small) / (double)n_bound;
         const double widths = (kinds * by_arms + share) / aimed;
+        const double seconds =
+            learning->trials_us / 1e6 * (kinds * fmax(widths * widths, 1) - 1);
+        const bool is_short = seconds < 100;
 
-        bounds_print_time(learning->trials_us / 1e6 *
-                              (kinds * fmax(widths * widths, 1) - 1),
-                          fp);
+        if (seconds > 0 && seconds < longest_s)
+            fprintf(fp, "; %g percent at most would take about %.0f %s more",
+                    100 * aimed,
+                    ceil(seconds / (is_short ? 10 : 60)) * (is_short ? 10 : 1),
+                    is_short ? "s" : "minutes");
     }
     fputs(".\n", fp);
 }

@@ -35,17 +35,11 @@ static size_t text_measure_gap(const char *begin, const char *s,
     return n + 1 + (s + n + 1 < end && s[n + 1] == ':');
 }
 
-/* Whether the word is a unit, which pages have behind the names of columns. */
-static bool text_is_unit(const struct stp_field *word)
-{
-    static const char *const units[] = {"(B)", "(elements)", "(us)", "(GB/s)"};
-
-    return stp_find_word(units, 4, word->s, word->len) >= 0;
-}
-
 size_t stp_nccl_split(const char *line, size_t len,
                       const struct stp_field *prefix, struct stp_field *words)
 {
+    /* pages have units behind the names of columns */
+    static const char *const units[] = {"(B)", "(elements)", "(us)", "(GB/s)"};
     const char *const line_end = line + len;
     size_t n = 0, end, gap;
 
@@ -56,7 +50,7 @@ size_t stp_nccl_split(const char *line, size_t len,
                                                   line_end, prefix)) == 0;)
             end++;
         words[n] = (struct stp_field){line + i, end - i, (unsigned)i + 1};
-        n += end > i && !text_is_unit(&words[n]);
+        n += end > i && stp_find_word(units, 4, line + i, end - i) < 0;
     }
     return n;
 }
