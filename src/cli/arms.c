@@ -1,5 +1,4 @@
 /* arms.c - arms that are asked for: which there are, and which ran */
-#include <stdio.h>
 #include <string.h>
 
 #include "analyse/derive.h"

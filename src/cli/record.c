@@ -9,7 +9,6 @@
 #include "analyse/wrong.h"
 #include "cli/cli.h"
 #include "core/names.h"
-#include "core/text.h"
 #include "device/mock/engine_mock.h"
 #include "launch/stop.h"
 #include "launch/take.h"

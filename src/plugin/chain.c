@@ -1,7 +1,6 @@
 #include "plugin/chain.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/rng.h"

@@ -9,8 +9,6 @@
  * outside its communicators. */
 #pragma once
 
-#include <stdint.h>
-
 #include "core/policy/policy.h"
 
 struct stp_shared_policy; /* opaque, counted */

@@ -1,7 +1,6 @@
 /* memory_file.h - a memory or stage policy as a file, with its evidence */
 #pragma once
 
-#include "core/memory.h"
 #include "core/policy/policy.h"
 #include "report/policy_file.h"
 

@@ -7,8 +7,6 @@
 
 #include <stddef.h>
 
-#include "core/status.h"
-
 /* Takes that away from the text, in place, and the blanks at ends of lines; a
  * line stays one, but for JSON that holds several.  Returns its new length. */
 size_t stp_plain(char *text, size_t len);

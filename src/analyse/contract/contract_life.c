@@ -1,7 +1,6 @@
 /* contract_life.c - checks of loading, init, finalize and contexts */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "analyse/contract/contract_suite.h"
 

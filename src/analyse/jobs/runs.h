@@ -11,7 +11,6 @@
 #include <stddef.h>
 
 #include "core/stats.h"
-#include "core/status.h"
 
 enum { STP_JOB_ARMS = 16 }; /* at most */
 

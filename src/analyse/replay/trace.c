@@ -440,7 +440,7 @@ static void trace_read_comment(void *user, const char *line, size_t len)
 static const struct stp_csv_format format = {
     .what = "collectives",
     .columns = columns,
-    .n_columns = sizeof(columns) / sizeof(columns[0]),
+    .n_columns = STP_N_OF(columns),
     .begin_row = trace_begin_row,
     .end_row = trace_end_row,
     .comment = trace_read_comment,

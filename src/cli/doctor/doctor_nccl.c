@@ -84,7 +84,7 @@ static void stage_tell_packages(struct stp_doctor *d, const char *nccl)
     const int len = (int)(strstr(nccl, "nvidia/nccl/lib/") - nccl);
     char path[STP_CLI_PATH];
 
-    for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++) {
+    for (size_t i = 0; i < STP_N_OF(packages); i++) {
         snprintf(path, sizeof(path), "%.*s%s", len, nccl, packages[i][1]);
         if (access(path, R_OK) == 0)
             stage_tell(d, packages[i][0], path, nccl);
@@ -246,7 +246,7 @@ static void nccl_try_pytorch(struct stp_doctor *d)
         {d->root, "", "/usr/local/lib/python3*/site-packages"},
     };
 
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+    for (size_t i = 0; i < STP_N_OF(places); i++) {
         char pattern[STP_CLI_PATH];
         glob_t found;
 

@@ -193,7 +193,7 @@ static enum stp_status policy_check_bytes(const struct parser *p,
     };
     const char *end = line + len;
 
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (size_t i = 0; i < STP_N_OF(bad); i++) {
         const char *s = line;
 
         while ((s = memchr(s, bad[i].first, (size_t)(end - s))) != NULL) {

@@ -54,7 +54,7 @@ static const CUpti_ActivityKind kinds[] = {
     CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
 };
 
-enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+enum { N_KINDS = STP_N_OF(kinds) };
 
 static const CUpti_ExternalCorrelationKind ours =
     CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
@@ -207,9 +207,8 @@ static enum stp_status cupti_open_cupti(struct stp_error *err)
                         "no CUPTI, which traces take: %s (STEPTUNE_CUPTI can "
                         "name the file)",
                         dlerror());
-    status = stp_dl_find(library, "CUPTI", functions,
-                         sizeof(functions) / sizeof(functions[0]), "", &the.api,
-                         err);
+    status = stp_dl_find(library, "CUPTI", functions, STP_N_OF(functions), "",
+                         &the.api, err);
     the.is_open = status == STP_OK;
     return status;
 }

@@ -5,7 +5,6 @@
  * same shape; the other rules stay, as many as STP_MAX_LEARNED bytes hold. */
 #pragma once
 
-#include "plugin/backend.h"
 #include "plugin/online/observer.h"
 
 /* The first line of such a file. */

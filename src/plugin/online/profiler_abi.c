@@ -14,7 +14,6 @@
 #include "agree/process_lock.h"
 #include "core/dtype.h"
 #include "core/names.h"
-#include "core/policy/policy.h"
 #include "core/text.h"
 #include "nccl_profiler_abi.h"
 #include "plugin/online/clock.h"

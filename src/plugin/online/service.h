@@ -4,8 +4,6 @@
  * tasks, and starts its own. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "core/status.h"
 
 /* Lies in memory of the caller's. */

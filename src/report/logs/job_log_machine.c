@@ -36,7 +36,7 @@ static int machine_count(const struct stp_log_fact *fact, int i)
 
 int stp_log_capability(const char *gpu)
 {
-    for (size_t i = 0; i < sizeof(gpus) / sizeof(gpus[0]); i++)
+    for (size_t i = 0; i < STP_N_OF(gpus); i++)
         if (strcasestr(gpu, gpus[i].word) != NULL)
             return gpus[i].capability;
     return 0;

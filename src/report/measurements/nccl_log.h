@@ -9,9 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/status.h"
 #include "core/text.h"
-#include "device/arm.h"
 #include "report/job_log.h"
 
 /* "AllReduce: 1048576 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..23}", or

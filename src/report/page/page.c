@@ -9,7 +9,6 @@
 #include "analyse/steadiness.h"
 #include "core/dtype.h"
 #include "core/names.h"
-#include "launch/take.h"
 #include "report/charts/labels.h"
 #include "report/file.h"
 #include "report/iterations/iteration_files.h"

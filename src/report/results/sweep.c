@@ -5,7 +5,6 @@
 #include "analyse/bandwidth.h"
 #include "core/dtype.h"
 #include "core/names.h"
-#include "launch/take.h"
 #include "report/json.h"
 #include "report/policy_file.h"
 #include "report/results/results.h"

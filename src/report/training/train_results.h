@@ -9,7 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/status.h"
 #include "device/source.h"
 
 #define STP_TRAIN_AMP "amp" /* bf16 or fp16, as PyTorch chose */
