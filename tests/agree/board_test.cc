@@ -49,9 +49,7 @@ struct AllOrders {
     bool can_freeze; // in some of them
 };
 
-class Board : public testing::TestWithParam<AllOrders>
-{
-};
+using Board = testing::TestWithParam<AllOrders>;
 
 TEST_P(Board, TellsTheSameInAllOrders)
 {

@@ -4,7 +4,6 @@
 // network namespace of its own.  Takes root and iproute2; exit status 77
 // without.  As a test it is short; 100000 jobs take hours.
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -21,10 +21,7 @@ namespace
 using instant_sleeps::InstantSleeps;
 using namespace meeting_hosts;
 using namespace store_thread;
-using testing::AllOf;
-using testing::AnyOf;
 using testing::Each;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -229,9 +226,7 @@ void PrintTo(const Case &c, std::ostream *out)
     *out << c.name;
 }
 
-class AllCome : public testing::TestWithParam<Case>
-{
-};
+using AllCome = testing::TestWithParam<Case>;
 
 TEST_P(AllCome, AndFollowIfAllHoldTheSame)
 {

@@ -16,7 +16,6 @@
 #include <ctime>
 #include <fstream>
 #include <functional>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -153,11 +152,7 @@ class Segment : public testing::Test
     {
         const std::string name =
             Path(id_, 0).substr(0, Path(id_, 0).size() - 3);
-        std::ifstream maps("/proc/self/maps");
-        for (std::string line; std::getline(maps, line);)
-            if (line.find(name) != std::string::npos)
-                return true;
-        return false;
+        return ReadFile("/proc/self/maps").find(name) != std::string::npos;
     }
 
     static std::string Path(uint64_t id, size_t n_ranks)
@@ -498,9 +493,7 @@ TEST_F(Segment, FollowsNoLink)
 
     CannotJoin("cannot open " + path + ": Too many levels of symbolic links");
 
-    std::string text;
-    std::ifstream(target) >> text;
-    EXPECT_EQ("precious", text);
+    EXPECT_EQ("precious", ReadFile(target));
     unlink(path.c_str());
 }
 

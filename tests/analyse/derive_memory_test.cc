@@ -38,9 +38,7 @@ void Add(Data *data, uint64_t n_bytes, const stp_arm &arm, double gain)
         data->AddGain(n_bytes, arm, gain);
 }
 
-class DeriveMemory : public testing::TestWithParam<MemoryCase>
-{
-};
+using DeriveMemory = testing::TestWithParam<MemoryCase>;
 
 TEST_P(DeriveMemory, NamesWhatIsWorthIt)
 {

@@ -45,9 +45,7 @@ struct GainCase {
     stp_derive_terms terms = kPlain;
 };
 
-class DeriveGains : public testing::TestWithParam<GainCase>
-{
-};
+using DeriveGains = testing::TestWithParam<GainCase>;
 
 TEST_P(DeriveGains, BecomeRules)
 {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "support/owned.h"
+
 extern "C" {
 #include "report/measurements/nccl_text.h"
 }
@@ -47,11 +49,6 @@ std::string Two(const char *pair1, const char *pair2)
 class DeriveText : public testing::Test
 {
   protected:
-    void TearDown() override
-    {
-        stp_dataset_free(&data_);
-    }
-
     stp_status Add(const std::string &text, const char *arm = nullptr,
                    int coll = ncclFuncAllReduce)
     {
@@ -77,7 +74,7 @@ class DeriveText : public testing::Test
         return runs;
     }
 
-    stp_dataset data_{};
+    Owned<stp_dataset, stp_dataset_free> data_;
     stp_error err_{};
 };
 

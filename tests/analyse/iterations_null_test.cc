@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "support/owned.h"
+
 extern "C" {
 #include "analyse/iterations.h"
 #include "core/stats.h"
@@ -30,11 +32,6 @@ bool HoldsOne(const std::vector<double> &first,
 class Recorded : public testing::Test
 {
   protected:
-    ~Recorded() override
-    {
-        stp_iteration_summary_free(&summary_);
-        stp_iterations_free(&all_);
-    }
     void Load(const char *name)
     {
         const std::string path =
@@ -52,8 +49,8 @@ class Recorded : public testing::Test
         all_.n_samples = all_.data.n_rows;
     }
 
-    stp_iterations all_{};
-    stp_iteration_summary summary_{};
+    Owned<stp_iterations, stp_iterations_free> all_;
+    Owned<stp_iteration_summary, stp_iteration_summary_free> summary_;
     stp_error err_{};
 };
 

@@ -13,6 +13,7 @@ extern "C" {
 
 #include "nccl_tuner_abi.h"
 #include "support/measured_data.h"
+#include "support/owned.h"
 
 using namespace measured;
 
@@ -97,10 +98,6 @@ class Summary
     {
         EXPECT_EQ(STP_OK, stp_summarise_iterations(&it.all, &all, nullptr));
     }
-    ~Summary()
-    {
-        stp_iteration_summary_free(&all);
-    }
 
     const stp_iteration_setting &operator[](size_t i) const
     {
@@ -114,7 +111,7 @@ class Summary
         return regimes;
     }
 
-    stp_iteration_summary all{};
+    Owned<stp_iteration_summary, stp_iteration_summary_free> all;
 };
 
 // ---- one arm ----

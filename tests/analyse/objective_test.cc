@@ -12,6 +12,7 @@ extern "C" {
 
 #include "nccl_tuner_abi.h"
 #include "support/measured_data.h"
+#include "support/owned.h"
 
 using namespace measured;
 
@@ -40,12 +41,6 @@ Data &Of(Data &d, const stp_workload &work)
 class Objective : public testing::Test
 {
   protected:
-    void TearDown() override
-    {
-        stp_dataset_free(&selected_);
-        stp_comparisons_free(&all_);
-    }
-
     stp_status Select(const Data &d, stp_objective objective)
     {
         stp_dataset_free(&selected_);
@@ -80,8 +75,8 @@ class Objective : public testing::Test
                                });
     }
 
-    stp_dataset selected_{};
-    stp_comparisons all_{};
+    Owned<stp_dataset, stp_dataset_free> selected_;
+    Owned<stp_comparisons, stp_comparisons_free> all_;
     stp_error err_{};
 };
 

@@ -16,7 +16,6 @@ extern "C" {
 using namespace measured;
 using testing::Contains;
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 namespace
 {

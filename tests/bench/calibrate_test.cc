@@ -1,5 +1,4 @@
 // How long compute and collectives take, where launching them takes longer.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -12,6 +12,7 @@ extern "C" {
 }
 
 #include "support/fake_engine.h"
+#include "support/owned.h"
 
 namespace
 {
@@ -76,11 +77,6 @@ class Choices : public testing::Test
             stp_sizes_add(&parts_[0].sizes, size, 1, nullptr);
         stp_sizes_add(&parts_[1].sizes, 256, 1, nullptr);
     }
-    ~Choices() override
-    {
-        stp_choices_free(&choices_);
-        stp_choices_free(&again_);
-    }
     stp_status Make(stp_sweep_progress progress = nullptr)
     {
         return stp_choices_record(fake_.Open(), parts_, 2, progress, nullptr,
@@ -89,8 +85,8 @@ class Choices : public testing::Test
 
     Fake fake_;
     stp_choices_part parts_[2] = {};
-    stp_choices choices_{};
-    stp_choices again_{};
+    Owned<stp_choices, stp_choices_free> choices_;
+    Owned<stp_choices, stp_choices_free> again_;
     stp_error err_{};
 };
 

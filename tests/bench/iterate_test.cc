@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <numeric>
 #include <string>
@@ -17,6 +16,8 @@ extern "C" {
 #include "support/measured_data.h"
 #include "support/mock_device.h"
 #include "support/mock_test.h"
+#include "support/owned.h"
+#include "support/with_param.h"
 
 namespace
 {
@@ -42,10 +43,6 @@ class IterateLoop : public testing::Test
         plan_.warmup = 1;
         plan_.iters = 3;
         plan_.type = STP_TYPE_BF16;
-    }
-    ~IterateLoop() override
-    {
-        stp_iterations_free(&out_);
     }
     stp_status Run(stp_sweep_progress progress = nullptr, void *user = nullptr)
     {
@@ -76,7 +73,7 @@ class IterateLoop : public testing::Test
     stp_sizes sizes_{};
     double ratios_[2] = {0.5, 1};
     stp_iterate_plan plan_{};
-    stp_iterations out_{};
+    Owned<stp_iterations, stp_iterations_free> out_;
     stp_error err_{};
 };
 
@@ -90,10 +87,7 @@ struct TimeCase {
     double want;
 };
 
-class IterationTime : public IterateLoop,
-                      public testing::WithParamInterface<TimeCase>
-{
-};
+using IterationTime = WithParam<IterateLoop, TimeCase>;
 
 TEST_P(IterationTime, IsThatOfBothStreams)
 {

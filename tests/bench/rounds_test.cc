@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/measured_data.h"
+#include "support/owned.h"
 #include "support/slow.h"
 
 extern "C" {
@@ -34,10 +35,6 @@ class Rounds : public testing::Test
     Rounds()
     {
         info_.repeats_rounds = true;
-    }
-    ~Rounds() override
-    {
-        stp_dataset_free(&data_);
     }
 
     // 'us' is the time of an arm, as it is listed, in a round.
@@ -79,7 +76,7 @@ class Rounds : public testing::Test
 
     stp_device_info info_{};
     stp_rounds_terms terms_{};
-    stp_dataset data_{};
+    Owned<stp_dataset, stp_dataset_free> data_;
     stp_rounds rounds_{};
     int runs_as_ = 0;
     std::vector<unsigned> places_; // of each round, as the device got it

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/owned.h"
+
 extern "C" {
 #include "bench/sweep.h"
 }
@@ -37,13 +39,9 @@ class Sweep : public testing::Test
         plan_.arm_places = STP_OUT_OF_PLACE;
     }
 
-    ~Sweep() override
-    {
-        stp_dataset_free(&data_);
-    }
-
     stp_status Run(stp_sweep_progress progress = nullptr)
     {
+        stp_dataset_free(&data_);
         return stp_sweep_run(fake_.Open(), &plan_, progress, nullptr, &data_,
                              &err_);
     }
@@ -53,7 +51,7 @@ class Sweep : public testing::Test
     stp_arms arms_;
     stp_sizes sizes_{};
     stp_sweep_plan plan_{};
-    stp_dataset data_{};
+    Owned<stp_dataset, stp_dataset_free> data_;
     stp_error err_{};
 };
 
@@ -143,7 +141,6 @@ TEST_F(Sweep, KeepsCompleteSizesWhenItEndsEarly)
         static size_t n_steps;
         n_steps = c.n_steps;
         plan_.spread = c.spread;
-        stp_dataset_free(&data_);
         EXPECT_EQ(STP_ERR_STOPPED, Run([](void *, size_t done, size_t) {
                       return done < n_steps;
                   }));
@@ -152,7 +149,6 @@ TEST_F(Sweep, KeepsCompleteSizesWhenItEndsEarly)
         EXPECT_EQ(6 * c.n_sizes, data_.n_rows);
     }
 
-    stp_dataset_free(&data_);
     fake_.n_calls = 0;
     fake_.fail_at = 2 * 3 * 8 + 13; // in the second size's second arm
     EXPECT_EQ(STP_ERR_DEVICE, Run());
@@ -189,7 +185,6 @@ TEST_F(Sweep, ShortCollectivesAreTimedWithoutEventsBetweenThem)
         fake_.probe_us = c.us > 100 ? c.us : 1;
         plan_.graph = c.graph;
         fake_.n_calls = 0;
-        stp_dataset_free(&data_);
 
         ASSERT_EQ(STP_OK, Run());
 
@@ -238,7 +233,6 @@ TEST_F(Sweep, ATurnHasAsManyIterationsAsFitIntoItsTime)
         fake_.probe_us = c.us;
         fake_.n_calls = 0;
         plan_.turn_us = c.turn_us;
-        stp_dataset_free(&data_);
         ASSERT_EQ(STP_OK, Run());
         EXPECT_EQ(c.iters, data_.rows[0].iters) << c.turn_us;
         EXPECT_EQ(2u * (c.iters + c.warmup), fake_.n_calls) << c.turn_us;
@@ -302,7 +296,6 @@ TEST_F(Sweep, AsManyIterationsAreCheckedAsTheTestsAskFor)
     coll_ = ncclFuncAllGather; // which has no order to show
     for (unsigned n : {0, 1, 5}) {
         fake_.seeds.clear();
-        stp_dataset_free(&data_);
         plan_.check = n;
         plan_.bits_max = UINT64_MAX;
 
@@ -359,7 +352,6 @@ TEST_F(Sweep, ComparesTheBitsOfEachArmWithThoseOfNcclsOwnChoice)
                        ? p.seed + 100u * p.type
                        : 7;
         };
-        stp_dataset_free(&data_);
         ASSERT_EQ(STP_OK, Run());
 
         for (size_t i = 0; i < data_.n_rows; i++) {
@@ -406,7 +398,6 @@ TEST_F(Sweep, ADisturbanceIsInFewRoundsOfASizeWhereTheyAreSpread)
         plan_.spread = spread;
         fake_.n_calls = 0;
         fake_.log.clear();
-        stp_dataset_free(&data_);
         ASSERT_EQ(STP_OK, Run());
 
         size_t n_disturbed[2] = {};

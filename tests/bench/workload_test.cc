@@ -22,9 +22,7 @@ struct ShapeCase {
     std::vector<std::string> want;
 };
 
-class WorkloadShape : public testing::TestWithParam<ShapeCase>
-{
-};
+using WorkloadShape = testing::TestWithParam<ShapeCase>;
 
 TEST_P(WorkloadShape, IsNotedInThisOrder)
 {

@@ -3,6 +3,7 @@
 
 #include "support/cli_fixture.h"
 #include "support/slow.h"
+#include "support/with_param.h"
 
 namespace
 {
@@ -17,9 +18,8 @@ class Iterate : public Cli
     std::vector<std::string> Rows(const char *name) const
     {
         std::vector<std::string> rows;
-        std::istringstream lines(Read(name));
         bool is_head = true;
-        for (std::string line; std::getline(lines, line);) {
+        for (const std::string &line : SplitLines(Read(name))) {
             if (line[0] == '#')
                 continue;
             if (!is_head)
@@ -64,10 +64,7 @@ class IterateOnCpus : public Iterate
 const std::string kGloo = "iterate --backend gloo --no-plots -w 1 ";
 
 // Rank 0, which is forked last, is the one that writes.
-class DeathOnCpus : public IterateOnCpus,
-                    public testing::WithParamInterface<bool>
-{
-};
+using DeathOnCpus = WithParam<IterateOnCpus, bool>;
 
 TEST_P(DeathOnCpus, IsToldAndLeavesWholeFiles)
 {

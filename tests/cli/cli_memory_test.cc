@@ -22,10 +22,9 @@ using namespace testing;
 // The lines that are rules.
 std::vector<std::string> RuleLines(const std::string &text)
 {
-    std::stringstream lines(text);
     std::vector<std::string> rules;
 
-    for (std::string line; std::getline(lines, line);)
+    for (const std::string &line : SplitLines(text))
         if (line.find("all") == 0 || line.find("reduce") == 0)
             rules.push_back(line);
     return rules;

@@ -74,8 +74,7 @@ TEST_F(Output, OnATerminalLosesOnlyColumnsThatItNames)
     EXPECT_EQ(Count(piped, "\nallgather "), Count(narrow, "\nallgather "));
     EXPECT_THAT(narrow, HasSubstr("\nLeft out of 80 columns of this terminal: "
                                   "tuned us, AUTO, choice\n"));
-    std::stringstream lines(narrow);
-    for (std::string line; std::getline(lines, line);)
+    for (const std::string &line : SplitLines(narrow))
         EXPECT_LE(line.size(), 80u) << line;
     EXPECT_EQ(Words(Head(piped)), Words(Head(narrow)));
 

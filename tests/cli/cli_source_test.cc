@@ -90,15 +90,6 @@ Claims ClaimsOf(std::string text)
 
 // ---- the rows of files that are read again ----
 
-std::vector<std::string> Fields(const std::string &line, char by)
-{
-    std::vector<std::string> fields;
-    std::stringstream s(line);
-    for (std::string field; std::getline(s, field, by);)
-        fields.push_back(field);
-    return fields;
-}
-
 int SourceOf(const std::string &word)
 {
     auto at = std::find(kWords.begin(), kWords.end(), word);
@@ -110,10 +101,9 @@ Claims ClaimsOfTable(const std::string &text, char by)
 {
     Claims claims;
     std::vector<std::string> names;
-    std::stringstream s(text);
 
-    for (std::string line; std::getline(s, line);) {
-        std::vector<std::string> fields = Fields(line, by);
+    for (const std::string &line : SplitLines(text)) {
+        std::vector<std::string> fields = Split(line, by);
         if (std::find(fields.begin(), fields.end(), "source") != fields.end())
             names = fields;
         else if (line.empty() || line[0] == '#')
@@ -136,9 +126,8 @@ Claims ClaimsOfText(const std::string &text)
     const std::string mark = "# Source: ";
     Claims claims;
     int now = -1;
-    std::stringstream s(text);
 
-    for (std::string line; std::getline(s, line);)
+    for (const std::string &line : SplitLines(text))
         if (line.rfind(mark, 0) == 0) {
             now = SourceOf(
                 line.substr(mark.size(), line.find(',') - mark.size()));
@@ -386,11 +375,10 @@ class SourceChains : public cli::Cli,
     // A CSV's all-reduces from 1 MiB on are enough, and sooner done.
     std::string Excerpt(const std::string &path)
     {
-        std::stringstream all(Read(path.c_str()));
         std::string text;
 
-        for (std::string line; std::getline(all, line);) {
-            const std::vector<std::string> fields = Fields(line, ',');
+        for (const std::string &line : SplitLines(Read(path))) {
+            const std::vector<std::string> fields = Split(line, ',');
             if (line[0] == '#' || fields[0] == "collective" ||
                 (fields[0] == "allreduce" && std::stoull(fields[1]) >= 1 << 20))
                 text += line + "\n";

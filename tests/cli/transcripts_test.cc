@@ -54,15 +54,6 @@ bool BeginsWith(const std::string &text, const std::string &with)
     return text.rfind(with, 0) == 0;
 }
 
-Lines Split(const std::string &text)
-{
-    Lines lines;
-    std::stringstream stream(text);
-    for (std::string line; std::getline(stream, line);)
-        lines.push_back(line);
-    return lines;
-}
-
 // ---- files ----
 
 void MoveEmptyLines(Lines *from, Lines *to)
@@ -77,7 +68,7 @@ std::vector<Step> Parse(const std::string &text)
 {
     std::vector<Step> steps(1);
     size_t n_lines = 0;
-    for (const std::string &line : Split(text)) {
+    for (const std::string &line : SplitLines(text)) {
         n_lines++;
         const bool begins = BeginsWith(line, "$ ");
         if ((begins || BeginsWith(line, "#")) && steps.back().line != 0) {
@@ -162,7 +153,7 @@ void Play(std::vector<Step> *steps)
             std::string text = ReadFile(folder / (std::to_string(i) + what));
             for (const auto &[name, path] : paths)
                 text = Replaced(text, path, "$" + name);
-            return Split(text);
+            return SplitLines(text);
         };
         const Lines status = read(".status");
         got.status = status.empty() ? "none" : status[0];
@@ -273,15 +264,13 @@ std::string NameOf(const fs::path &path)
                     "/", "_");
 }
 
-class Transcript : public testing::TestWithParam<fs::path>
-{
-};
+using Transcript = testing::TestWithParam<fs::path>;
 
 TEST_P(Transcript, Shows)
 {
     const std::string text = ReadFile(GetParam());
     std::vector<Step> steps = Parse(text);
-    for (const std::string &line : Split(text)) {
+    for (const std::string &line : SplitLines(text)) {
         std::stringstream words(BeginsWith(line, "# needs ") ? line.substr(8)
                                                              : "");
         for (std::string word; words >> word;)

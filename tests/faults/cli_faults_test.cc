@@ -281,9 +281,7 @@ TEST_P(CliFaults, EndInOneSentenceAndWholeFiles)
     PrintWalk(GetParam().name, all, n_struck, counted);
 }
 
-class CliWrites : public CliFaults
-{
-};
+using CliWrites = CliFaults;
 
 // A file is written as a whole, and took most of the time of such a sweep.
 TEST_P(CliWrites, ManySizesInFewerFiles)

@@ -3,15 +3,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <random>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "fuzz/fuzz.h"
+#include "support/read_file.h"
 #include "support/slow.h"
-#include "support/temporary_folder.h"
 
 namespace
 {
@@ -35,9 +33,7 @@ std::string RunOn(const fuzz::Target &target, const std::string &bytes)
     return target.run({copy.data(), copy.size()});
 }
 
-class Corpus : public testing::TestWithParam<fs::path>
-{
-};
+using Corpus = testing::TestWithParam<fs::path>;
 
 TEST_P(Corpus, HarmsNothing)
 {

@@ -2,9 +2,7 @@
 // say anything.
 #include "fuzz/fuzz.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -17,6 +17,7 @@ extern "C" {
 }
 
 #include "support/processes.h"
+#include "support/with_param.h"
 
 namespace
 {
@@ -222,9 +223,7 @@ const EndCase kEnds[] = {
 };
 // clang-format on
 
-class ForkEnd : public Fork, public testing::WithParamInterface<EndCase>
-{
-};
+using ForkEnd = WithParam<Fork, EndCase>;
 
 // Actions of the other processes meanwhile.
 const Body kOthers[] = {

@@ -71,9 +71,7 @@ const LaunchedCase kLaunched[] = {
 };
 // clang-format on
 
-class Launched : public testing::TestWithParam<LaunchedCase>
-{
-};
+using Launched = testing::TestWithParam<LaunchedCase>;
 
 TEST_P(Launched, IsSeenInTheEnvironment)
 {

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/time.h>
 
 #include <deque>
 #include <functional>
@@ -166,9 +165,7 @@ const ExchangeCase kExchanges[] = {
 };
 // clang-format on
 
-class StarExchange : public testing::TestWithParam<ExchangeCase>
-{
-};
+using StarExchange = testing::TestWithParam<ExchangeCase>;
 
 TEST_P(StarExchange, GivesAllToAllInOrderOfRank)
 {
@@ -293,9 +290,7 @@ const DeathCase kDeaths[] = {
 };
 // clang-format on
 
-class StarDeath : public testing::TestWithParam<DeathCase>
-{
-};
+using StarDeath = testing::TestWithParam<DeathCase>;
 
 TEST_P(StarDeath, IsToldToAllWhoExchange)
 {
@@ -524,9 +519,7 @@ const StrangeCase kStranges[] = {
 };
 // clang-format on
 
-class StarStrange : public testing::TestWithParam<StrangeCase>
-{
-};
+using StarStrange = testing::TestWithParam<StrangeCase>;
 
 TEST_P(StarStrange, EndsTheRunByName)
 {

@@ -6,20 +6,12 @@
 
 #include "mock_nccl/comm/mock_collnet_machine.h"
 #include "support/mock_script.h"
+#include "support/read_file.h"
 
 using namespace mock_test;
 
 namespace
 {
-
-std::vector<std::string> Split(const std::string &text, char separator)
-{
-    std::vector<std::string> parts;
-    std::stringstream in(text);
-    for (std::string part; std::getline(in, part, separator);)
-        parts.push_back(part);
-    return parts;
-}
 
 // Compares the last field of each row with the result of the others, or
 // replaces it.

@@ -117,9 +117,7 @@ ncclResult_t RunRanks(const Machine &machine, const Nccl &nccl)
     return rc;
 }
 
-class Memory : public testing::TestWithParam<MemoryCase>
-{
-};
+using Memory = testing::TestWithParam<MemoryCase>;
 
 TEST_P(Memory, ThatIsRefusedIsAnErrorWhereverItIs)
 {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "plugin/odd_rank.h"
+#include "support/with_param.h"
 
 namespace
 {
@@ -35,9 +36,7 @@ class OnH200 : public testing::Test
     static_plugin::Machine machine_ = static_plugin::LoadMachine("h200x4");
 };
 
-class OddRank : public OnH200, public testing::WithParamInterface<Case>
-{
-};
+using OddRank = WithParam<OnH200, Case>;
 
 TEST_P(OddRank, NeverDecidesOtherwiseThanTheOthers)
 {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "plugin/bare_interface.h"
+#include "support/with_param.h"
 
 using namespace bare_interface;
 using namespace static_plugin;
@@ -128,10 +129,7 @@ struct WrittenCase {
     Costs after;
 };
 
-class Written : public BareInterface,
-                public testing::WithParamInterface<WrittenCase>
-{
-};
+using Written = WithParam<BareInterface, WrittenCase>;
 
 // tree/ll128 wins in every version: before 2.31 the first of the smallest does,
 // later the last, and it is compared with kernels that the table lacks.
@@ -361,9 +359,7 @@ struct Lone {
     const char *says; // in its warning; "": there is none
 };
 
-class LoneRank : public BareInterface, public testing::WithParamInterface<Lone>
-{
-};
+using LoneRank = WithParam<BareInterface, Lone>;
 
 TEST_P(LoneRank, DecidesWhereItIsAllThatIsCompared)
 {

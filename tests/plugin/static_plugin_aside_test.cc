@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 
 #include "support/static_plugin.h"
+#include "support/with_param.h"
 
 using namespace static_plugin;
 using testing::ElementsAre;
@@ -31,10 +32,7 @@ struct AsideCase {
     const char *warning; // how the one warning ends, before "; stepping aside"
 };
 
-class StepsAside : public StaticPlugin,
-                   public testing::WithParamInterface<AsideCase>
-{
-};
+using StepsAside = WithParam<StaticPlugin, AsideCase>;
 
 TEST_P(StepsAside, AsIfThereWereNoPluginWithOneWarning)
 {
@@ -84,13 +82,15 @@ INSTANTIATE_TEST_SUITE_P(Table, StepsAside, testing::ValuesIn(kAsideCases),
                              return std::string(c.param.name);
                          });
 
-TEST_F(StaticPlugin, TakesAnEmptyFileAsNoRules)
+TEST_F(StaticPlugin, TakesAnEmptyFileAndTheNullDeviceAsNoRules)
 {
-    Policy("");
-    Nccl nccl = Start();
-    Comm comm = Join(nccl);
+    for (const std::string &path : {Policy(""), std::string("/dev/null")}) {
+        setenv("NCCL_TUNER_CONFIG_FILE", path.c_str(), 1);
+        Nccl nccl = Start();
+        Comm comm = Join(nccl);
 
-    EXPECT_TRUE(Untouched(Run(comm, ncclFuncAllReduce, 1 << 20)));
+        EXPECT_TRUE(Untouched(Run(comm, ncclFuncAllReduce, 1 << 20))) << path;
+    }
     EXPECT_THAT(warnings_, IsEmpty());
 }
 

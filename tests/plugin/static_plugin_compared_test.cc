@@ -4,7 +4,6 @@
 #include <netdb.h>
 #include <pthread.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,13 +14,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "mock_ranks.h"
 #include "plugin/bare_interface.h"
+#include "support/child.h"
+#include "support/read_file.h"
 
 using namespace bare_interface;
 using namespace static_plugin;
@@ -61,13 +61,6 @@ constexpr char kTree[] = "allreduce,0,inf,tree,ll128,-1,-1,-1\n";
 class Compared : public BareInterface
 {
   protected:
-    void TearDown() override
-    {
-        for (const char *name : {"NCCL_HOSTID", "STEPTUNE_AGREE_TIMEOUT"})
-            unsetenv(name);
-        BareInterface::TearDown();
-    }
-
     // Whether a rule decides.
     bool Decides(void *ctx) const
     {
@@ -140,10 +133,8 @@ TEST_F(Compared, RanksThatNeverDecideLeaveNoSharedMemory)
 std::string ReadFiles(const std::string &folder)
 {
     std::string bytes;
-    for (const auto &entry : std::filesystem::directory_iterator(folder)) {
-        std::ifstream file(entry.path());
-        bytes += std::string(std::istreambuf_iterator<char>(file), {});
-    }
+    for (const auto &entry : std::filesystem::directory_iterator(folder))
+        bytes += ReadFile(entry.path());
     return bytes;
 }
 
@@ -170,19 +161,14 @@ TEST_F(Compared, AForkedChildTouchesNothingOfItsParents)
     uint64_t id = id_;
     const auto fork_child = [&](bool asks) {
         const std::string before = ReadFiles(ledgers);
-        int status = -1;
-        const pid_t child = fork();
-        if (child == 0) {
-            bool is_good = CountOpenShared() == 0;
-            for (void *rank : ctx) {
-                if (asks && rank != nullptr)
-                    is_good &= !Decides(rank);
-                v5_->finalize(rank);
-            }
-            _exit(is_good ? 0 : 1);
-        }
-        waitpid(child, &status, 0);
-        EXPECT_EQ(0, status) << "it has a descriptor, or decided";
+        EXPECT_EQ(0, StatusOfChild([&] {
+                      EXPECT_EQ(0u, CountOpenShared());
+                      for (void *rank : ctx) {
+                          EXPECT_FALSE(asks && rank != nullptr &&
+                                       Decides(rank));
+                          v5_->finalize(rank);
+                      }
+                  }));
         EXPECT_EQ(before, ReadFiles(ledgers));
     };
     Policy(kTree);
@@ -206,7 +192,6 @@ TEST_F(Compared, AForkedChildTouchesNothingOfItsParents)
             for (void *rank : ctx)
                 v5_->finalize(rank);
         }
-    unsetenv("STEPTUNE_LEDGER");
 }
 
 // A process whose files may have no bytes.

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/child.h"
 #include "support/comma_locale.h"
 #include "support/slow.h"
 #include "support/static_plugin_ranks.h"
@@ -17,24 +18,14 @@ namespace
 
 using namespace static_plugin;
 using testing::AllOf;
-using testing::AnyOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::Not;
 
 // NCCL versions for every layout of the interface that is in use.
 constexpr const char *kInUse[] = {"2.22", "2.24", "2.28", "2.30"};
 
-class StaticPluginFiles : public OnAllRanks
-{
-  protected:
-    void TearDown() override
-    {
-        unsetenv("STEPTUNE_LEDGER");
-        OnAllRanks::TearDown();
-    }
-};
+using StaticPluginFiles = OnAllRanks;
 
 struct Held {
     const char *variable;
@@ -75,16 +66,6 @@ TEST_F(StaticPluginFiles, AFifoOnOneRankMakesTheOthersStepAsideToo)
         }
 }
 
-TEST_F(StaticPluginFiles, AnEmptyPolicyMayBeTheNullDevice)
-{
-    setenv("NCCL_TUNER_CONFIG_FILE", "/dev/null", 1);
-    Nccl nccl = Start();
-    Comm comm = Join(nccl);
-
-    EXPECT_TRUE(Untouched(Run(comm, ncclFuncAllReduce, 1 << 20)));
-    EXPECT_THAT(warnings_, IsEmpty());
-}
-
 // The rule itself is tested in trust_test.
 TEST_F(StaticPluginFiles, APolicyThatAllUsersMayWriteIsNamedAndNotUsed)
 {
@@ -121,10 +102,7 @@ TEST_F(StaticPluginFiles, ALimitOfFileSizesEndsNoJob)
 
     setenv("STEPTUNE_LEDGER", dir_.c_str(), 1);
     for (const char *nccl_version : kInUse) {
-        int status = -1;
-        fflush(nullptr);
-        const pid_t pid = fork();
-        if (pid == 0) {
+        const auto run = [&] {
             const struct rlimit none = {0, RLIM_INFINITY};
             const struct rlimit any = {RLIM_INFINITY, RLIM_INFINITY};
             setrlimit(RLIMIT_CORE, &none);
@@ -133,10 +111,9 @@ TEST_F(StaticPluginFiles, ALimitOfFileSizesEndsNoJob)
             const Comm comm = Join(nccl);
             const int algo = Run(comm, ncclFuncAllGather, 2 << 20).algo;
             setrlimit(RLIMIT_FSIZE, &any); // gcov writes at the end
-            _exit(algo == NCCL_ALGO_RING ? 0 : 1);
-        }
-        waitpid(pid, &status, 0);
-        EXPECT_EQ(0, status) << nccl_version;
+            EXPECT_EQ(NCCL_ALGO_RING, algo);
+        };
+        EXPECT_EQ(0, StatusOfChild(run)) << nccl_version;
     }
     snprintf(ours, sizeof(ours), "%012llx",
              static_cast<unsigned long long>(id_ >> 16));

@@ -17,18 +17,8 @@ class InALayout : public OnAllRanks, public testing::WithParamInterface<Layout>
   protected:
     Ranks Join(const Nccl &nccl, void (*before_init)(void *, int) = nullptr)
     {
-        mock_ranks *ranks = nullptr;
-        mock_ranks_options options{};
-        options.layout = GetParam().layout;
-        options.at_once = GetParam().at_once && before_init == nullptr;
-        options.comm_id = mock_new_comm_id();
-        ids_.push_back(options.comm_id);
-        options.before_init = before_init;
-        options.user = this;
-        EXPECT_EQ(ncclSuccess, mock_ranks_create(nccl.get(), machine_.get(),
-                                                 &options, &ranks))
-            << mock_last_error();
-        return Ranks(ranks);
+        ids_.push_back(mock_new_comm_id());
+        return JoinAs(nccl, GetParam(), ids_.back(), before_init);
     }
 
     // The algorithm of the script's first collective, if all ranks agree.

@@ -14,6 +14,7 @@ extern "C" {
 }
 
 #include "plugin/bare_interface.h"
+#include "support/read_file.h"
 
 using namespace bare_interface;
 using namespace static_plugin;
@@ -116,19 +117,11 @@ class Ledger : public BareInterface
         BareInterface::SetUp();
         setenv("STEPTUNE_LEDGER", folder_.path().c_str(), 1);
     }
-    void TearDown() override
-    {
-        unsetenv("STEPTUNE_LEDGER");
-        BareInterface::TearDown();
-    }
 
     static bool IsMapped()
     {
-        std::ifstream maps("/proc/self/maps");
-        for (std::string line; std::getline(maps, line);)
-            if (line.find("/ledger.") != std::string::npos)
-                return true;
-        return false;
+        return ReadFile("/proc/self/maps").find("/ledger.") !=
+               std::string::npos;
     }
 
     // The only one, which is removed.

@@ -18,10 +18,7 @@ extern "C" {
 #include "support/static_plugin.h"
 
 using namespace static_plugin;
-using testing::AllOf;
 using testing::Contains;
-using testing::ElementsAre;
-using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -213,7 +210,6 @@ TEST_F(StaticPlugin, DecidesWithoutTheFolderOfItsLedger)
         EXPECT_THAT(infos_,
                     Contains("steptune: no ledger of decisions: " + why));
     }
-    unsetenv("STEPTUNE_LEDGER");
     EXPECT_THAT(warnings_, IsEmpty());
 }
 

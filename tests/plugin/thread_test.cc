@@ -11,6 +11,7 @@
 #include <clocale>
 
 #include "faults/open_files.h"
+#include "support/child.h"
 
 extern "C" {
 #include "plugin/thread.h"
@@ -146,16 +147,11 @@ TEST(Thread, IsNotAwaitedInAChildThatHasNone)
 {
     const ptrdiff_t n_open = CountOpenFiles();
     stp_thread *thread = Start(INT_MAX);
-    int status = -1;
 
-    const pid_t child = fork();
-    if (child == 0) {
-        stp_thread_stop(thread);
-        _exit(CountOpenFiles() == n_open ? 0 : 1);
-    }
-    waitpid(child, &status, 0);
-
-    EXPECT_EQ(0, status);
+    EXPECT_EQ(0, StatusOfChild([&] {
+                  stp_thread_stop(thread);
+                  EXPECT_EQ(n_open, CountOpenFiles());
+              }));
     stp_thread_stop(thread);
 }
 

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <regex>
-#include <sstream>
 #include <string>
+
+#include "support/read_file.h"
 
 constexpr int kDresses = 11;
 
@@ -30,12 +31,10 @@ inline std::string Dressed(const std::string &text, int how)
         "17547,\"$&\""};
     const int s = how < 3 ? how : how < 6 || how == 8 ? 2 : -1;
     const std::string ends[] = {"\n", ", ", "\r"};
-    std::string line,
-        all = how == 8 ? "ok: [a] => {\"changed\": true, \"stdout_lines\": ["
-                       : "";
-    std::stringstream in(text);
+    std::string all =
+        how == 8 ? "ok: [a] => {\"changed\": true, \"stdout_lines\": [" : "";
 
-    while (std::getline(in, line)) {
+    for (std::string line : SplitLines(text)) {
         line.erase(line.find_last_not_of(how > 7 ? "\r" : "") + 1);
         for (int i = 0; i < 4 && s >= 0; i++)
             line = std::regex_replace(line, std::regex(kRaw[s][i]), kWeb[s][i]);

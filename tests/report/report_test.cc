@@ -24,6 +24,7 @@ extern "C" {
 }
 
 #include "nccl_tuner_abi.h"
+#include "support/child.h"
 #include "support/in_folder.h"
 #include "support/written.h"
 
@@ -68,15 +69,11 @@ TEST_F(File, KeepsWhatStoodThereIfItIsAbandoned)
 
 TEST_F(File, IsGoneIfASignalEndsTheProcessThatWritesIt)
 {
-    const pid_t child = fork();
-    if (child == 0) {
+    const int status = StatusOfChild([&] {
         signal(SIGTERM, SIG_DFL);
         Begin("a", "half");
         raise(SIGTERM);
-        _exit(0);
-    }
-    int status = 0;
-    ASSERT_EQ(child, waitpid(child, &status, 0));
+    });
 
     EXPECT_EQ(SIGTERM, WTERMSIG(status));
     EXPECT_TRUE(fs::is_empty(dir_));

@@ -175,13 +175,13 @@ Places Drawn(const Data &d)
 Places Ruled(const Data &d, bool registers)
 {
     stp_derive_terms terms{};
-    stp_comparisons all{};
-    stp_derived derived{};
+    Owned<stp_comparisons, stp_comparisons_free> all;
+    Owned<stp_derived, stp_derived_free> derived;
     Places places;
     terms.min_gain = 0.02;
     terms.trust_passes = true;
     terms.kind = registers ? STP_POLICY_OF_MEMORY : STP_POLICY_OF_ARMS;
-    stp_dataset selected{};
+    Owned<stp_dataset, stp_dataset_free> selected;
     EXPECT_EQ(STP_OK, stp_objective_select(&d.data, STP_OBJECTIVE_TIME,
                                            &selected, nullptr));
     EXPECT_EQ(STP_OK, registers
@@ -195,9 +195,6 @@ Places Ruled(const Data &d, bool registers)
             if (derived.rules[i].min_bytes <= n_bytes &&
                 n_bytes <= derived.rules[i].max_bytes)
                 places.insert({Name(derived.rules[i].arm), n_bytes});
-    stp_derived_free(&derived);
-    stp_dataset_free(&selected);
-    stp_comparisons_free(&all);
     return places;
 }
 

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <cstring>
 #include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
@@ -58,6 +57,16 @@ struct Api {
     p##name = reinterpret_cast<decltype(name)>(dlsym(library, "p" #name));
         NCCL_ALL_CALLS(STAGE_JOBS_FIND)
 #undef STAGE_JOBS_FIND
+    }
+    ncclResult_t Collective(int coll, const void *in, void *out, size_t n,
+                            int type, int op, ncclComm_t comm,
+                            cudaStream_t stream) const
+    {
+        return coll == ncclFuncAllReduce
+                   ? ncclAllReduce(in, out, n, type, op, comm, stream)
+               : coll == ncclFuncAllGather
+                   ? ncclAllGather(in, out, n, type, comm, stream)
+                   : ncclReduceScatter(in, out, n, type, op, comm, stream);
     }
 };
 
@@ -527,21 +536,13 @@ class Rank
     void Call_(const Use &u)
     {
         const Call &c = u.call;
-        ncclComm_t comm = comms[c.comm];
-        cudaStream_t stream = streams_[c.stream];
 
         if (c.coll == kRing)
             return Ring(u, RankIn(c.comm),
                         static_cast<int>(program_.members[c.comm].size()));
-        Check(
-            c.coll == ncclFuncAllReduce
-                ? api_.ncclAllReduce(u.in, u.out, c.count, c.type, c.op, comm,
-                                     stream)
-            : c.coll == ncclFuncAllGather
-                ? api_.ncclAllGather(u.in, u.out, c.count, c.type, comm, stream)
-                : api_.ncclReduceScatter(u.in, u.out, c.count, c.type, c.op,
-                                         comm, stream),
-            "a collective");
+        Check(api_.Collective(c.coll, u.in, u.out, c.count, c.type, c.op,
+                              comms[c.comm], streams_[c.stream]),
+              "a collective");
     }
 
     void Ring(const Use &u, int me, int n)

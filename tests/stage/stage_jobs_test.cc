@@ -3,6 +3,7 @@
 #include <regex>
 
 #include "stage/jobs.h"
+#include "support/read_file.h"
 #include "support/slow.h"
 
 using namespace stage_jobs;
@@ -125,11 +126,9 @@ ncclResult_t RunStep(const Api &api, const Step &s, const void *in, void *out,
 {
     const size_t n = s.n_bytes / sizeof(float);
 
-    return s.coll == ncclFuncAllReduce
-               ? api.ncclAllReduce(in, out, n, 7, 0, comm, stream)
-           : s.coll == ncclFuncAllGather
-               ? api.ncclAllGather(in, out, n / 2, 7, comm, stream)
-               : api.ncclReduceScatter(in, out, n / 2, 7, 0, comm, stream);
+    return api.Collective(s.coll, in, out,
+                          s.coll == ncclFuncAllReduce ? n : n / 2, 7, 0, comm,
+                          stream);
 }
 
 // As a program that has windows, and a communicator for them.
@@ -249,8 +248,7 @@ TEST_F(StageJobs, AddTwoEdgesToAGraphOfAProgramThatCopiesByItself)
             theirs[rank] = Capture(c, *TheLibraries().plain, rank, id);
         });
         for (int r = 0; r < 2; r++) {
-            std::istringstream added(c.added);
-            for (std::string line; std::getline(added, line, ',');)
+            for (const std::string &line : Split(c.added, ','))
                 theirs[r].insert(line);
             EXPECT_EQ(ours[r], theirs[r]);
         }
@@ -470,13 +468,6 @@ TEST_F(StageJobs, LeaveTwinsWithAStagedOperationInAnAbort)
 
 // ---- the report, and what is said ----
 
-std::string Read(const std::filesystem::path &path)
-{
-    std::ifstream in(path);
-
-    return {std::istreambuf_iterator<char>(in), {}};
-}
-
 // Runs a program with the library in front, and returns all that it prints.
 std::string Say(const std::string &variables, const std::string &arguments,
                 const char *program = STP_STAGE_JOB)
@@ -571,7 +562,7 @@ TEST_F(StageJobs, SayWhetherAnythingRunsBesideCollectives)
         for (const auto &file :
              std::filesystem::directory_iterator(folder.Path(".")))
             EXPECT_THAT(
-                Read(file.path()),
+                ReadFile(file.path()),
                 testing::HasSubstr(std::string("staged\n") + c.reported))
                 << c.overlap;
     }
@@ -717,7 +708,7 @@ TEST_F(StageJobs, ReportEachKindOfCall)
         EXPECT_EQ(api.ncclCommAbort(ended), ncclSuccess);
     });
     for (const std::string &folder : TheLibraries().reports)
-        EXPECT_EQ(Read(folder + "/" + std::to_string(getpid()) + ".csv"),
+        EXPECT_EQ(ReadFile(folder + "/" + std::to_string(getpid()) + ".csv"),
                   kReport);
 }
 

@@ -1,5 +1,4 @@
 // Tests of the addresses of a store; no error shows a password.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>

@@ -37,8 +37,6 @@ extern "C" ssize_t sendmsg(int fd, const msghdr *message, int flags)
 namespace
 {
 
-using testing::HasSubstr;
-
 constexpr int64_t kLongMs = 60000; // nothing waits for it
 
 // A store that is there as long as this is.

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "support/owned.h"
+
 extern "C" {
 #include "analyse/compare.h"
 #include "analyse/derive.h"
@@ -49,11 +51,6 @@ inline const char *RanKernel(const stp_arm &arm)
 class Data
 {
   public:
-    ~Data()
-    {
-        stp_dataset_free(&data);
-    }
-
     // One row a round.
     Data &Add(uint64_t n_bytes, const stp_arm &arm, std::vector<double> us,
               stp_source source = STP_SOURCE_MEASURED,
@@ -93,7 +90,7 @@ class Data
     }
 
     bool single_pass = false; // of what is added
-    stp_dataset data{};
+    Owned<stp_dataset, stp_dataset_free> data;
 };
 
 class Compared
@@ -103,11 +100,7 @@ class Compared
     {
         EXPECT_EQ(STP_OK, stp_compare(&d.data, &all, nullptr));
     }
-    ~Compared()
-    {
-        stp_comparisons_free(&all);
-    }
-    stp_comparisons all{};
+    Owned<stp_comparisons, stp_comparisons_free> all;
 };
 
 // Copies every row, changed by 'change'.

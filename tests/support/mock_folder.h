@@ -1,7 +1,6 @@
 // A temporary machine folder of a test.
 #pragma once
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "support/mock_test.h"

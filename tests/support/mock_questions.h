@@ -3,8 +3,6 @@
 
 #include <gmock/gmock.h>
 
-#include <cmath>
-
 #include "support/mock_script.h"
 
 namespace mock_test

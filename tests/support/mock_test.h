@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "mock_nccl.h"
+#include "support/read_file.h"
 
 // Tests initialise only the members that matter to them.
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
@@ -84,17 +85,13 @@ inline Comm MakeComm(const Nccl &nccl, const Machine &machine,
 using Row = std::map<std::string, std::string>;
 inline std::vector<Row> ReadCsv(const std::string &path)
 {
-    std::ifstream in(path);
     std::vector<std::string> names;
     std::vector<Row> rows;
 
-    for (std::string line; std::getline(in, line);) {
-        std::vector<std::string> fields;
-        std::stringstream split(line);
+    for (const std::string &line : SplitLines(ReadFile(path))) {
+        std::vector<std::string> fields = Split(line, ',');
         if (line.empty() || line[0] == '#')
             continue;
-        for (std::string field; std::getline(split, field, ',');)
-            fields.push_back(field);
         if (line.back() == ',')
             fields.emplace_back();
         if (names.empty()) {

@@ -5,19 +5,17 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
+
+#include "support/read_file.h"
 
 namespace plain_machine
 {
 
 inline std::vector<std::string> Fields(const std::string &line)
 {
-    std::vector<std::string> fields;
-    std::stringstream in(line);
-    for (std::string field; std::getline(in, field, ',');)
-        fields.push_back(field);
+    std::vector<std::string> fields = Split(line, ',');
     if (!line.empty() && line.back() == ',')
         fields.emplace_back();
     return fields;

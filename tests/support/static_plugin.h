@@ -30,12 +30,10 @@ struct NcclVersion {
 inline constexpr NcclVersion kVersions[] = {
     {"2.21", 2}, {"2.22", 3}, {"2.24", 4}, {"2.28", 5}, {"2.30", 6}};
 
-inline constexpr const char *kVariables[] = {"NCCL_TUNER_CONFIG_FILE",
-                                             "NCCL_WORKLOAD_OVERLAP",
-                                             "STEPTUNE_OVERLAP_CONFIG_FILE",
-                                             "STEPTUNE_GPU",
-                                             "STEPTUNE_AGREE",
-                                             "MASTER_ADDR"};
+inline constexpr const char *kVariables[] = {
+    "NCCL_TUNER_CONFIG_FILE",       "NCCL_WORKLOAD_OVERLAP", "NCCL_HOSTID",
+    "STEPTUNE_OVERLAP_CONFIG_FILE", "STEPTUNE_GPU",          "STEPTUNE_AGREE",
+    "STEPTUNE_AGREE_TIMEOUT",       "STEPTUNE_LEDGER",       "MASTER_ADDR"};
 
 using mock_test::Comm;
 using mock_test::LoadMachine;

@@ -50,14 +50,28 @@ class OnAllRanks : public StaticPlugin
     Ranks JoinAll(const Nccl &nccl, void (*before_init)(void *, int) = nullptr,
                   mock_layout layout = MOCK_ONE_THREAD)
     {
+        setenv("STEPTUNE_AGREE", agree_, 1);
+        return MakeRanks(nccl, layout,
+                         before_init == nullptr || layout == MOCK_PROCESSES,
+                         id_, before_init);
+    }
+    Ranks JoinAs(const Nccl &nccl, const Layout &layout, uint64_t id,
+                 void (*before_init)(void *, int) = nullptr)
+    {
+        return MakeRanks(nccl, layout.layout,
+                         layout.at_once && before_init == nullptr, id,
+                         before_init);
+    }
+    Ranks MakeRanks(const Nccl &nccl, mock_layout layout, bool at_once,
+                    uint64_t id, void (*before_init)(void *, int))
+    {
         mock_ranks *ranks = nullptr;
         mock_ranks_options options{};
         options.layout = layout;
-        options.comm_id = id_;
-        options.at_once = before_init == nullptr || layout == MOCK_PROCESSES;
+        options.at_once = at_once;
+        options.comm_id = id;
         options.before_init = before_init;
         options.user = this;
-        setenv("STEPTUNE_AGREE", agree_, 1);
         EXPECT_EQ(ncclSuccess, mock_ranks_create(nccl.get(), machine_.get(),
                                                  &options, &ranks))
             << mock_last_error();

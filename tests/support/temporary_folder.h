@@ -1,23 +1,15 @@
-// A folder that nothing else uses: tests run at the same time; and the text of
-// a file.
+// A folder that nothing else uses: tests run at the same time.
 #pragma once
 
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <system_error>
 
 #include <sys/stat.h>
 #include <unistd.h>
 
-inline std::string ReadFile(const std::filesystem::path &path)
-{
-    std::ostringstream text;
-    text << std::ifstream(path, std::ios::binary).rdbuf();
-    return text.str();
-}
+#include "support/read_file.h"
 
 // Is removed with all that is in it.
 class TemporaryFolder

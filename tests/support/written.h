@@ -1,5 +1,4 @@
-// Text written to a file as a string, the lines of a string, and texts that
-// must stay as they are.
+// Text written to a file as a string, and texts that must stay as they are.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,12 +7,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <type_traits>
 #include <vector>
 
-#include "support/temporary_folder.h"
+#include "support/read_file.h"
 
 // Returns the text that 'write' writes to its file.
 template <typename Write> std::string Written(Write write)
@@ -29,15 +27,6 @@ template <typename Write> std::string Written(Write write)
     std::string s(text, len);
     free(text);
     return s;
-}
-
-inline std::vector<std::string> SplitLines(const std::string &text)
-{
-    std::vector<std::string> lines;
-    std::istringstream in(text);
-    for (std::string line; std::getline(in, line);)
-        lines.push_back(line);
-    return lines;
 }
 
 // The text of a file of fixtures/golden; with STP_UPDATE in the environment it

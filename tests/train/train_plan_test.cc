@@ -107,9 +107,7 @@ const BucketCase kBucketCases[] = {
 };
 // clang-format on
 
-class TrainBuckets : public testing::TestWithParam<BucketCase>
-{
-};
+using TrainBuckets = testing::TestWithParam<BucketCase>;
 
 TEST_P(TrainBuckets, HoldTheTensorsInReverseOrder)
 {

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <functional>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "support/in_folder.h"
 #include "support/mock_device.h"
+#include "support/owned.h"
 #include "support/plain_machine.h"
 #include "support/slow.h"
 
@@ -94,6 +94,8 @@ std::string Symmetric(const std::string &line, const char *memory,
     return all + "\n";
 }
 
+using Result = Owned<stp_tune_result, stp_tune_result_free>;
+
 class TuneMemory : public InFolder
 {
   protected:
@@ -110,9 +112,8 @@ class TuneMemory : public InFolder
     void Extend(const std::string &file, const char *memory,
                 const Share &share) const
     {
-        std::stringstream lines(Read(file));
         std::string text;
-        for (std::string line; std::getline(lines, line);)
+        for (const std::string &line : SplitLines(Read(file)))
             text += line + "\n" + Symmetric(line, memory, share);
         Write(file, text);
     }
@@ -175,7 +176,7 @@ class TuneMemory : public InFolder
 
 TEST_F(TuneMemory, KeepsWhatHoldsInIterations)
 {
-    stp_tune_result result{};
+    Result result;
     MakeMachine("first", [](uint64_t) { return 0.7; });
     MakeMachine("again", [](uint64_t) { return 0.7; });
 
@@ -186,12 +187,11 @@ TEST_F(TuneMemory, KeepsWhatHoldsInIterations)
     EXPECT_EQ(0u, result.memory.table.n_drops);
     EXPECT_GT(result.overlap_registered.n_rows, 0u);
     EXPECT_THAT(Read("t.conf.memory"), Not(HasSubstr("Dropped")));
-    stp_tune_result_free(&result);
 }
 
 TEST_F(TuneMemory, DropsWhatDoesNotHoldAndSaysWhy)
 {
-    stp_tune_result result{};
+    Result result;
     MakeMachine("first", [](uint64_t) { return 0.7; });
     MakeMachine("again",
                 [](uint64_t bytes) { return bytes > 4 * MiB ? 1.1 : 0.7; });
@@ -212,14 +212,13 @@ TEST_F(TuneMemory, DropsWhatDoesNotHoldAndSaysWhy)
                                       "measured again it was slower than plain "
                                       "buffers in some workload\n"))
                 << file;
-    stp_tune_result_free(&result);
 }
 
 // The policy makes plain buffers 1.12x as fast at 2 MiB, but 1.03x at 4 MiB.
 TEST_F(TuneMemory, DropsWhatThePolicyIsAsFastAs)
 {
     STP_SLOW();
-    stp_tune_result result{};
+    Result result;
     MakeMachine("first", [](uint64_t) { return 0.7; });
     MakeMachine("again",
                 [](uint64_t bytes) { return bytes < 4 * MiB ? 0.94 : 0.7; });
@@ -234,13 +233,12 @@ TEST_F(TuneMemory, DropsWhatThePolicyIsAsFastAs)
                               "[0-9]+ at first; measured again it was 1.0"
                               "[0-9]+, and the policy's 1.12[0-9]\n"));
     EXPECT_EQ(1u, result.memory.table.n_drops);
-    stp_tune_result_free(&result);
 }
 
 TEST_F(TuneMemory, MeasuresNothingAgainWhereNothingWasFaster)
 {
     STP_SLOW();
-    stp_tune_result result{};
+    Result result;
     MakeMachine("first", [](uint64_t) { return 1; });
     MakeMachine("again", [](uint64_t) { return 0.7; });
 
@@ -248,7 +246,6 @@ TEST_F(TuneMemory, MeasuresNothingAgainWhereNothingWasFaster)
 
     EXPECT_THAT(Rules(result), ElementsAre("2097152-16777216 sym alone"));
     EXPECT_EQ(0u, result.overlap_registered.n_rows);
-    stp_tune_result_free(&result);
 }
 
 // Staged buffers take half the time back to back, and less or more in
@@ -257,7 +254,7 @@ TEST_F(TuneMemory, StagesInGraphsWhereCapturedIterationsGain)
 {
     for (const double share : {0.5, 1.1}) {
         SCOPED_TRACE(share);
-        stp_tune_result result{};
+        Result result;
         std::vector<uint64_t> iterated;
         std::vector<std::pair<uint64_t, int>> ruled;
         for (const char *name : {"first", "again"}) {
@@ -285,7 +282,6 @@ TEST_F(TuneMemory, StagesInGraphsWhereCapturedIterationsGain)
         // Iterations in which compute goes on are slower: where none does.
         EXPECT_THAT(ruled,
                     ElementsAre(testing::Pair(2 * MiB, share < 1 ? -1 : 0)));
-        stp_tune_result_free(&result);
     }
 }
 
@@ -299,9 +295,8 @@ class TuneSteps : public TuneMemory
     {
         std::filesystem::copy(STP_FIXTURES "/machines/h200x2", dir_ / "first");
         for (const char *file : {"first/overlap.csv", "first/timings.csv"}) {
-            std::stringstream lines(Read(file));
             std::string text;
-            for (std::string line; std::getline(lines, line);) {
+            for (const std::string &line : SplitLines(Read(file))) {
                 std::vector<std::string> fields = plain_machine::Fields(line);
                 double times = 1;
                 if (fields.size() > 12 && fields[3] == "ll128" &&
@@ -339,7 +334,7 @@ class TuneSteps : public TuneMemory
 
 TEST_F(TuneSteps, AreShorterWithEachRule)
 {
-    stp_tune_result result{};
+    Result result;
     MakeMachineOfSteps(1);
 
     Tune(&result);
@@ -351,7 +346,6 @@ TEST_F(TuneSteps, AreShorterWithEachRule)
     EXPECT_THAT(Read("t.report.txt"),
                 ContainsRegex("\nsequential allreduce x 1, ratio 1 +4194304 "
                               "[^\n]*ring/ll128/24 +faster"));
-    stp_tune_result_free(&result);
 }
 
 // A rule makes steps shorter that are launched, or that are captured in a CUDA
@@ -369,7 +363,7 @@ TEST_F(TuneSteps, DropARuleThatHoldsInOneWayOfLaunching)
 
     for (const auto &c : cases) {
         SCOPED_TRACE(c.name);
-        stp_tune_result result{};
+        Result result;
         std::filesystem::remove_all(dir_ / "first");
         std::filesystem::remove_all(dir_ / "again");
         MakeMachineOfSteps(c.launched);
@@ -388,7 +382,6 @@ TEST_F(TuneSteps, DropARuleThatHoldsInOneWayOfLaunching)
                       std::any_of(data->rows, data->rows + data->n_rows,
                                   [](const auto &row) { return row.graph; }));
         EXPECT_THAT(Read("t.conf"), HasSubstr("captured in a CUDA graph"));
-        stp_tune_result_free(&result);
     }
     captured_factor = 0;
 }
@@ -396,20 +389,19 @@ TEST_F(TuneSteps, DropARuleThatHoldsInOneWayOfLaunching)
 // Up to 2 MiB NCCL runs ring/ll, then ring/simple, over which the rule gains.
 TEST_F(TuneSteps, SayNothingOfSizesAtWhichNcclChoosesOtherwise)
 {
-    stp_tune_result result{};
+    Result result;
     MakeMachineOfSteps(1.2, 2 * MiB, 0.95);
 
     Tune(&result, ncclFuncAllGather);
 
     EXPECT_THAT(RulesAlone(result),
                 ElementsAre("2568448 to 16777216 ring/ll128"));
-    stp_tune_result_free(&result);
 }
 
 TEST_F(TuneSteps, DropARuleThatOnlyCollectivesBackToBackGainBy)
 {
     STP_SLOW();
-    stp_tune_result result{};
+    Result result;
     MakeMachineOfSteps(1.04);
 
     Tune(&result);
@@ -421,7 +413,6 @@ TEST_F(TuneSteps, DropARuleThatOnlyCollectivesBackToBackGainBy)
                 HasSubstr("\n1 of these rules was trimmed: at a size just "
                           "outside of the range that is left\nAUTO was faster, "
                           "or a step in which compute waits no shorter.\n"));
-    stp_tune_result_free(&result);
 }
 
 } // namespace

@@ -13,6 +13,8 @@ extern "C" {
 #include "analyse/contract/contract.h"
 }
 
+#include "support/owned.h"
+
 namespace
 {
 
@@ -23,11 +25,6 @@ using testing::StrEq;
 class ContractSuite : public testing::Test
 {
   protected:
-    ~ContractSuite() override
-    {
-        stp_contract_free(&contract_);
-    }
-
     std::string plugin_ = STP_TEST_PLUGINS "/libnccl-tuner-planted_clean.so";
     stp_contract_options options_{.plugin = plugin_.c_str(),
                                   .machine_path =
@@ -42,7 +39,7 @@ class ContractSuite : public testing::Test
                                   .time_limit_s = 30,
                                   .tell = nullptr,
                                   .tell_s = 0};
-    stp_contract contract_{};
+    Owned<stp_contract, stp_contract_free> contract_;
     stp_error err_{};
 };
 

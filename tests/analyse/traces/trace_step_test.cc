@@ -2,6 +2,7 @@
 #include "analyse/traces/trace_words.h"
 #include "support/blocks.h"
 #include "support/mock_device.h"
+#include "support/owned.h"
 
 extern "C" {
 #include "analyse/traces/trace_step.h"
@@ -19,14 +20,6 @@ const std::string kTraces = STP_FIXTURES "/traces/";
 class Step
 {
   public:
-    Step() = default;
-    Step(const Step &) = delete;
-    Step &operator=(const Step &) = delete;
-    ~Step()
-    {
-        stp_trace_step_free(&step);
-    }
-
     std::string Make(const std::string &text, unsigned n_ranks, int type = -1)
     {
         stp_error err{};
@@ -101,7 +94,7 @@ class Step
     }
 
     TraceUnderTest trace;
-    stp_trace_step step{};
+    Owned<stp_trace_step, stp_trace_step_free> step;
 };
 
 /* ---- what it does ---- */
@@ -117,7 +110,7 @@ TEST(TraceStep, HasTheWorkOfTheTraceInItsStreams)
 
         head >> name >> n_ranks >> type;
         ASSERT_EQ("",
-                  step.Make(c.text.empty() ? TextOf(kTraces + name) : c.text,
+                  step.Make(c.text.empty() ? ReadFile(kTraces + name) : c.text,
                             n_ranks, type == "f32" ? STP_TYPE_F32 : -1));
         for (const std::string &note : step.Notes())
             notes += " " + note;
@@ -166,7 +159,7 @@ TEST(TraceStep, IsTheSequenceThatTheTraceRepeats)
 
 TEST(TraceStep, CutsGroupsToTheRanksThatThereAre)
 {
-    const std::string groups = TextOf(kTraces + "groups.csv");
+    const std::string groups = ReadFile(kTraces + "groups.csv");
     const std::string head = "collective,bytes,comm,create,nRanks,ranks\n"
                              "allreduce,8,w,,8,\n";
     const struct {

@@ -3,11 +3,11 @@
 
 #include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "support/owned.h"
 #include "support/temporary_folder.h"
 
 extern "C" {
@@ -18,14 +18,6 @@ extern "C" {
 class TraceUnderTest
 {
   public:
-    TraceUnderTest() = default;
-    TraceUnderTest(const TraceUnderTest &) = delete;
-    TraceUnderTest &operator=(const TraceUnderTest &) = delete;
-    ~TraceUnderTest()
-    {
-        stp_trace_free(&trace_);
-    }
-
     // "" or "LINE:COLUMN: why not", 0 left out.
     std::string Read(const std::string &text)
     {
@@ -136,11 +128,5 @@ class TraceUnderTest
                stp_type_name(row.type) + "@" + trace_.comms[row.comm].name;
     }
 
-    stp_trace trace_{};
+    Owned<stp_trace, stp_trace_free> trace_;
 };
-
-inline std::string TextOf(const std::string &path)
-{
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-}

@@ -26,8 +26,8 @@ TEST(Traces, AreReadWithTheirGroupsComputeAndSteps)
         TraceUnderTest trace;
         std::vector<std::string> words;
 
-        EXPECT_EQ(
-            "", trace.Read(c.text.empty() ? TextOf(kTraces + c.head) : c.text));
+        EXPECT_EQ("", trace.Read(c.text.empty() ? ReadFile(kTraces + c.head)
+                                                : c.text));
         words.push_back(trace.get().format);
         for (const std::string &comm : trace.Comms())
             words.push_back("comm " + comm);
@@ -102,7 +102,7 @@ TEST(Traces, OfDamagedGzipAreReadUpToThere)
     gzwrite(file, table.data(), unsigned(table.size()));
     gzclose(file);
     for (const std::string &whole :
-         {TextOf(kTraces + "torch_ddp_et.json.gz"), TextOf(path)})
+         {ReadFile(kTraces + "torch_ddp_et.json.gz"), ReadFile(path)})
         for (size_t n : {3UL, 20UL, whole.size() - 9, whole.size()}) {
             const bool is_whole = n == whole.size();
             std::ofstream(path, std::ios::binary) << whole.substr(0, n);

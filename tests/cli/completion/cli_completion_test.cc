@@ -1,6 +1,7 @@
 // The completions that the shells load, as the build makes them.
 #include "support/cli_fixture.h"
 #include "support/written.h"
+#include "support/with_param.h"
 
 #include <regex>
 #include <set>
@@ -128,10 +129,7 @@ class CliCompletion : public Cli
     }
 };
 
-class CliCompletes : public CliCompletion,
-                     public WithParamInterface<CompletionCase>
-{
-};
+using CliCompletes = WithParam<CliCompletion, CompletionCase>;
 
 TEST_P(CliCompletes, InBash)
 {

@@ -1,6 +1,5 @@
 // Which numbers of channels of a pair are tried, and which gains of an arm
 // count.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

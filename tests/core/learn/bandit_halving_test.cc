@@ -18,7 +18,6 @@ namespace
 {
 
 using namespace bandit_job;
-using testing::ElementsAre;
 
 constexpr Arm kTreeLl128Half{NCCL_ALGO_TREE, NCCL_PROTO_LL128, 12};
 // ---- what wins ----
@@ -240,14 +239,6 @@ TEST(Halving, SearchesTheKeyWithTheMostTimeFirst)
 }
 
 // ---- the set of all incumbents ----
-
-struct SetCase {
-    const char *name;
-    double together_us; // beside what the arm saves by itself, 50
-    unsigned confirm_blocks;
-    unsigned n_blocks; // expected
-    bool is_dropped;
-};
 
 // As an evaluation or a checkpoint is, in a window of the set or of NCCL's own
 // choice.

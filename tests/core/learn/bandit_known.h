@@ -1,8 +1,6 @@
 // A bandit whose arms are known by earlier runs, and blocks of them.
 #pragma once
 
-#include <vector>
-
 #include "core/learn/bandit_job.h"
 
 namespace bandit_job

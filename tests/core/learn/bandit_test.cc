@@ -16,7 +16,6 @@ namespace
 
 using namespace bandit_job;
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 // ---- names, bands, rules ----
 

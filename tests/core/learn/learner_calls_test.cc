@@ -9,6 +9,7 @@ extern "C" {
 }
 
 #include "core/learn/learner_job.h"
+#include "support/with_param.h"
 
 namespace
 {
@@ -339,9 +340,7 @@ TEST_F(Calls, HaveTrialsThatAreProposedUntilTheyAreTaken)
 
 // ---- what has settled ----
 
-class CallsOfKeys : public Calls, public testing::WithParamInterface<unsigned>
-{
-};
+using CallsOfKeys = WithParam<Calls, unsigned>;
 
 TEST_P(CallsOfKeys, HaveLongEpochsOnceAllHasSettled)
 {

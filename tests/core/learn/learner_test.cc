@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/learn/learner_job.h"
+#include "support/with_param.h"
 
 namespace
 {
@@ -15,7 +16,6 @@ using bandit_job::kTreeLl128;
 using learner_job::CallUs;
 using learner_job::Job;
 using learner_job::Saves;
-using testing::ElementsAre;
 
 // ---- jobs that repeat ----
 
@@ -93,9 +93,7 @@ struct AheadCase {
     unsigned think_every;
 };
 
-class Ahead : public Job, public testing::WithParamInterface<AheadCase>
-{
-};
+using Ahead = WithParam<Job, AheadCase>;
 
 TEST_P(Ahead, OfItsGpuIsNoObstacle)
 {
@@ -247,9 +245,7 @@ TEST(Learner, IsNotOpenedByRulesOutOfRange)
     stp_learner_close(learner);
 }
 
-class BusyJob : public Job, public testing::WithParamInterface<double>
-{
-};
+using BusyJob = WithParam<Job, double>;
 
 // A job that does nothing else, as a benchmark, may gain all of its time.
 TEST_P(BusyJob, IsBoundOnlyIfItHasTimeWithoutCollectives)

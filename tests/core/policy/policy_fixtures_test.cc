@@ -13,7 +13,7 @@ extern "C" {
 }
 
 #include "support/policy_text.h"
-#include "support/temporary_folder.h"
+#include "support/read_file.h"
 
 using namespace policy_text;
 

@@ -1,7 +1,6 @@
 // Policy text: what is read from it, what is refused, and its hash.
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <fstream>
 #include <set>
 #include <string>

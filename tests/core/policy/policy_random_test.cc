@@ -1,7 +1,6 @@
 // Compiled policies against the definition, for random ones, and at the limits.
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <random>
 #include <string>
 #include <tuple>

@@ -20,7 +20,6 @@ namespace
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::StrEq;
 
 stp_status OpenCpu(const stp_device_options &options, stp_device *device,
                    stp_error *err)

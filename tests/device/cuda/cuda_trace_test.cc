@@ -11,6 +11,8 @@ extern "C" {
 #include <string>
 #include <vector>
 
+#include "support/owned.h"
+
 extern "C" {
 #include "device/cuda/cuda_name.h"
 }
@@ -47,10 +49,6 @@ class CudaTrace : public testing::Test
     {
         setenv("STEPTUNE_CUPTI", STP_FAKE_CUPTI, 1);
     }
-    void TearDown() override
-    {
-        stp_spans_free(&spans_);
-    }
 
     // Its streams are 10 and 11 more than the GPU's number times 100.
     void Begin(stp_cuda_trace *trace, int gpu)
@@ -84,7 +82,7 @@ class CudaTrace : public testing::Test
         return all;
     }
 
-    stp_spans spans_{};
+    Owned<stp_spans, stp_spans_free> spans_;
     stp_error err_{};
 };
 

@@ -6,6 +6,7 @@
 
 #include "device/mock/device_mock_streams.h"
 #include "device/source_of.h"
+#include "support/with_param.h"
 
 namespace
 {
@@ -83,10 +84,7 @@ struct SourceCase {
     stp_source want;
 };
 
-class DeviceMockSource : public DeviceMockStreams,
-                         public testing::WithParamInterface<SourceCase>
-{
-};
+using DeviceMockSource = WithParam<DeviceMockStreams, SourceCase>;
 
 TEST_P(DeviceMockSource, IsTheWorstOfALayer)
 {

@@ -14,8 +14,6 @@ extern "C" {
 namespace
 {
 
-using testing::ElementsAre;
-
 // ---- two streams ----
 
 stp_mock_task Task(stp_task_kind kind, unsigned stream, double us)
@@ -42,9 +40,7 @@ struct StreamsCase {
     std::vector<double> events; // 0 and on
 };
 
-class Streams : public testing::TestWithParam<StreamsCase>
-{
-};
+using Streams = testing::TestWithParam<StreamsCase>;
 
 // Everything starts at 100; side by side is 1.5 times as long.
 TEST_P(Streams, TakeTheirTime)

@@ -1,4 +1,5 @@
 // A recorded machine as an engine: exact virtual times, training and its trace.
+#include "support/owned.h"
 #include "support/temporary_folder.h"
 
 extern "C" {
@@ -10,8 +11,6 @@ extern "C" {
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -264,17 +263,9 @@ TEST(EngineMockOpen, SaysWhatItCannotOpen)
 /* ---- training ---- */
 
 struct Traced {
-    stp_train_result result{};
+    Owned<stp_train_result, stp_train_result_free> result;
     stp_overlap overlap{};
     stp_device_info info{};
-
-    Traced() = default;
-    Traced(const Traced &) = delete;
-    Traced &operator=(const Traced &) = delete;
-    ~Traced()
-    {
-        stp_train_result_free(&result);
-    }
 };
 
 class MockTraining : public testing::TestWithParam<stp_train_mode>
@@ -411,8 +402,7 @@ TEST_F(MockTraining, IsSavedAsATraceOfChromes)
     ASSERT_EQ(STP_OK, stp_trace_save(&traced->result.spans, &traced->info,
                                      folder.c_str(), &err))
         << err.text;
-    std::ifstream file(folder + "/trace_rank3.json");
-    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    const std::string text = ReadFile(folder + "/trace_rank3.json");
     const Json json(cJSON_Parse(text.c_str()), cJSON_Delete);
     ASSERT_NE(nullptr, json);
 

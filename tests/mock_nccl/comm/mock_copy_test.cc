@@ -62,9 +62,7 @@ struct RunCase {
     size_t n_questions;
 };
 
-class CopyRun : public testing::TestWithParam<RunCase>
-{
-};
+using CopyRun = testing::TestWithParam<RunCase>;
 
 TEST_P(CopyRun, IsChosenByPolicyWindowsAndSize)
 {

@@ -126,9 +126,7 @@ const Bound kBounds[] = {
     {"h200x4_full", false, {1.5, 7.4, 2.2, 8.0, 1.3, 7.4}},
 };
 
-class Between : public testing::TestWithParam<Bound>
-{
-};
+using Between = testing::TestWithParam<Bound>;
 
 TEST_P(Between, RecordedSizesTimesComeCloseToWhatWasRecorded)
 {

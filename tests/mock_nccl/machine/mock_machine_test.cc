@@ -115,9 +115,7 @@ struct BrokenCase {
     const char *error; // after the file's path
 };
 
-class BrokenMachineCsv : public testing::TestWithParam<BrokenCase>
-{
-};
+using BrokenMachineCsv = testing::TestWithParam<BrokenCase>;
 
 TEST_P(BrokenMachineCsv, IsRefusedWithLineAndReason)
 {
@@ -239,9 +237,7 @@ std::string Channels(int n)
     return text;
 }
 
-class BrokenGraphs : public testing::TestWithParam<BrokenCase>
-{
-};
+using BrokenGraphs = testing::TestWithParam<BrokenCase>;
 
 TEST_P(BrokenGraphs, AreRefusedWithLineAndReason)
 {
@@ -331,9 +327,7 @@ struct LinkCase {
     const char *ring_ll;
 };
 
-class Links : public testing::TestWithParam<LinkCase>
-{
-};
+using Links = testing::TestWithParam<LinkCase>;
 
 // Four ranks on one channel of 10 GB/s: 20/3 GB/s algorithm bandwidth.
 TEST_P(Links, DecideOnLl128AndOnLatencies)
@@ -560,9 +554,7 @@ TEST(OneRank, CallsNoTuner)
 
 // ---- timings ----
 
-class BrokenTimings : public testing::TestWithParam<BrokenCase>
-{
-};
+using BrokenTimings = testing::TestWithParam<BrokenCase>;
 
 TEST_P(BrokenTimings, AreRefusedWithLineAndReason)
 {

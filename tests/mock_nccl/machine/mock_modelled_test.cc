@@ -1,5 +1,4 @@
 // Modelled times: the cost of fewer channels, and calibrations.
-#include <cmath>
 
 #include "support/mock_folder.h"
 #include "support/mock_times.h"

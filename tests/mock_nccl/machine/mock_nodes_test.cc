@@ -90,9 +90,7 @@ struct VendorCase {
     double ll_bw;            // GB/s that LL is limited to
 };
 
-class CpuVendor : public testing::TestWithParam<VendorCase>
-{
-};
+using CpuVendor = testing::TestWithParam<VendorCase>;
 
 // 28 steps on a node and 2 between: 6.6 + 28 x 1 or 2 + 2 x 2.7 us with LL,
 // 8.4 + 28 x (3.4 or 3 x 2) + 2 x 14 with Simple
@@ -208,9 +206,7 @@ struct CrowdCase {
     bool open;
 };
 
-class CrowdedNodes : public testing::TestWithParam<CrowdCase>
-{
-};
+using CrowdedNodes = testing::TestWithParam<CrowdCase>;
 
 TEST_P(CrowdedNodes, AreTooMuchForSomeAlgorithms)
 {

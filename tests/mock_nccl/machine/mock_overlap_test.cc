@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "mock_nccl/machine/mock_overlap.h"
+#include "support/with_param.h"
 
 using namespace mock_test;
 
@@ -22,9 +23,7 @@ struct IterationCase {
     double want;
 };
 
-class Iteration : public testing::TestWithParam<IterationCase>
-{
-};
+using Iteration = testing::TestWithParam<IterationCase>;
 
 TEST_P(Iteration, TakesItsTime)
 {
@@ -156,10 +155,7 @@ struct SlowdownCase {
     std::vector<Wanted> wanted;
 };
 
-class Slowdown : public Overlap,
-                 public testing::WithParamInterface<SlowdownCase>
-{
-};
+using Slowdown = WithParam<Overlap, SlowdownCase>;
 
 TEST_P(Slowdown, IsThatOfTheRecords)
 {

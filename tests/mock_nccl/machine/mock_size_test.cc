@@ -1,5 +1,4 @@
 // NCCL's channel counts of search graphs, and machines of other sizes.
-#include <cstring>
 
 #include <gmock/gmock.h>
 
@@ -97,9 +96,7 @@ struct DerivedCase {
     int n_nvls_channels;
 };
 
-class Derived : public testing::TestWithParam<DerivedCase>
-{
-};
+using Derived = testing::TestWithParam<DerivedCase>;
 
 TEST_P(Derived, AreTheChannelsOfNcclsPostset)
 {
@@ -219,9 +216,7 @@ struct SizeCase {
     int heads;
 };
 
-class Sizes : public testing::TestWithParam<SizeCase>
-{
-};
+using Sizes = testing::TestWithParam<SizeCase>;
 
 TEST_P(Sizes, HaveTheNodesAndChannelsThatNcclDerives)
 {

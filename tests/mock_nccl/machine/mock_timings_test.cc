@@ -70,9 +70,7 @@ struct TimingsCase {
     std::vector<Wanted> wanted;
 };
 
-class Timings : public testing::TestWithParam<TimingsCase>
-{
-};
+using Timings = testing::TestWithParam<TimingsCase>;
 
 TEST_P(Timings, AreThoseOfTheRecords)
 {

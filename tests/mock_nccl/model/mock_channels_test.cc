@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "support/mock_script.h"
+#include "support/with_param.h"
 
 // In C a function and a struct can share a name.
 #pragma GCC diagnostic push
@@ -36,10 +37,7 @@ struct ChannelCase {
     int run; // what mock_outcome_run() says
 };
 
-class Channels : public Scripted,
-                 public testing::WithParamInterface<ChannelCase>
-{
-};
+using Channels = WithParam<Scripted, ChannelCase>;
 
 TEST_P(Channels, AreScheduledAsNcclSchedulesThem)
 {
@@ -201,10 +199,7 @@ struct WrittenCase {
     const char *log;
 };
 
-class WrittenChunk : public Scripted,
-                     public testing::WithParamInterface<WrittenCase>
-{
-};
+using WrittenChunk = WithParam<Scripted, WrittenCase>;
 
 TEST_P(WrittenChunk, IsClampedToTheBufferAndNotBelowAGrain)
 {

@@ -21,13 +21,9 @@ mock_nccl_options Options(const std::string &version)
     return WithScript(version.c_str(), version < "2.24" ? 3 : 4);
 }
 
-class Versions : public testing::Test
+class Versions : public Scripted
 {
   protected:
-    void TearDown() override
-    {
-        ForgetScript();
-    }
     ncclResult_t Try(const mock_nccl_options &options, const mock_call &call)
     {
         Nccl nccl = MakeNccl(options);
@@ -36,7 +32,6 @@ class Versions : public testing::Test
     }
 
     Machine machine_ = LoadMachine("h200x4");
-    mock_outcome outcome_;
 };
 
 struct Nothing {

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "support/mock_script.h"
+#include "support/with_param.h"
 
 // In C a function and a struct can share a name.
 #pragma GCC diagnostic push
@@ -30,10 +31,7 @@ struct SelectionCase {
     int want; // of the three; -1: nothing is left
 };
 
-class Selection : public Scripted,
-                  public testing::WithParamInterface<SelectionCase>
-{
-};
+using Selection = WithParam<Scripted, SelectionCase>;
 
 TEST_P(Selection, TakesTheFirstSmallestThatIsNotNegative)
 {
@@ -94,9 +92,7 @@ struct RevivalCase {
     const char *error;
 };
 
-class Revival : public Scripted, public testing::WithParamInterface<RevivalCase>
-{
-};
+using Revival = WithParam<Scripted, RevivalCase>;
 
 TEST_P(Revival, FailsTheCollective)
 {
@@ -205,9 +201,7 @@ struct OutsideCase {
     const char *error; // nullptr: it is inside
 };
 
-class Outside : public Scripted, public testing::WithParamInterface<OutsideCase>
-{
-};
+using Outside = WithParam<Scripted, OutsideCase>;
 
 TEST_P(Outside, WritingThereFailsTheCollective)
 {

@@ -68,9 +68,7 @@ struct ChoiceCase {
     const char *all_gather;
 };
 
-class UserChoice : public testing::TestWithParam<ChoiceCase>
-{
-};
+using UserChoice = testing::TestWithParam<ChoiceCase>;
 
 TEST_P(UserChoice, LeavesOpenWhatItAllows)
 {
@@ -122,9 +120,7 @@ INSTANTIATE_TEST_SUITE_P(Table, UserChoice, testing::ValuesIn(kChoiceCases),
                          CaseName());
 
 // From 2.31 on NCCL_ALGO takes everything from what only NCCL_PROTO names.
-class UserChoiceByName : public testing::TestWithParam<ChoiceCase>
-{
-};
+using UserChoiceByName = testing::TestWithParam<ChoiceCase>;
 
 TEST_P(UserChoiceByName, NarrowsOnlyWhatAListHasAWordFor)
 {
@@ -219,9 +215,7 @@ struct BadCase {
     const char *error;
 };
 
-class BadUserChoice : public testing::TestWithParam<BadCase>
-{
-};
+using BadUserChoice = testing::TestWithParam<BadCase>;
 
 TEST_P(BadUserChoice, FailsTheCommunicatorAndNamesTheWord)
 {
@@ -318,9 +312,7 @@ struct NothingCase {
     const char *more;
 };
 
-class NothingLeft : public testing::TestWithParam<NothingCase>
-{
-};
+using NothingLeft = testing::TestWithParam<NothingCase>;
 
 TEST_P(NothingLeft, IsInvalidUsageIfTheUserChose)
 {

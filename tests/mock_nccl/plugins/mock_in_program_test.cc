@@ -17,9 +17,7 @@ const ncclTuner_v5_t ncclTunerPlugin_v5 = {"in program", Init, Ask, Finalize};
 namespace
 {
 
-class StaticPlugin : public testing::TestWithParam<const char *>
-{
-};
+using StaticPlugin = testing::TestWithParam<const char *>;
 
 TEST_P(StaticPlugin, AnyBeginningOfItsNameMeansTheProgram)
 {

@@ -37,10 +37,9 @@ inline std::string Replaced(std::string text, char letter,
 // A case per version of each header; with the plugins' folder for @.
 inline std::vector<LogCase> ReadLogCases(const std::string &file)
 {
-    std::stringstream text(ReadFile(STP_MOCK_LINES "/" + file));
     std::vector<LogCase> all;
     size_t n_versions = 0;
-    for (std::string line; std::getline(text, line);) {
+    for (std::string line : SplitLines(ReadFile(STP_MOCK_LINES "/" + file))) {
         line = Replaced(line, '@', STP_TEST_PLUGINS);
         if (line.empty() || line[0] == '#')
             continue;

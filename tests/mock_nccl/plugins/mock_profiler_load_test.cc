@@ -116,9 +116,7 @@ TEST_F(MockProfilerLife, PhasesOfKernelsAreForNewProfilers)
 
 // ---- loading ----
 
-class MockProfilerLoad : public testing::TestWithParam<LogCase>
-{
-};
+using MockProfilerLoad = testing::TestWithParam<LogCase>;
 
 TEST_P(MockProfilerLoad, LogsAndLoadsLikeThatVersion)
 {
@@ -185,9 +183,7 @@ struct FailureCase {
     bool again; // the next one's init
 };
 
-class MockProfilerFailure : public testing::TestWithParam<FailureCase>
-{
-};
+using MockProfilerFailure = testing::TestWithParam<FailureCase>;
 
 TEST_P(MockProfilerFailure, FailsNoCommunicator)
 {

@@ -24,9 +24,7 @@ struct EchoCase {
     std::vector<std::string> log;
 };
 
-class Echo : public testing::TestWithParam<EchoCase>
-{
-};
+using Echo = testing::TestWithParam<EchoCase>;
 
 TEST_P(Echo, ReceivesItsVersionsArgumentsAndIsFollowed)
 {

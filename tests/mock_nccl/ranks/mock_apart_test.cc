@@ -5,6 +5,7 @@
 #include "mock_ranks.h"
 #include "support/mock_folder.h"
 #include "support/mock_script.h"
+#include "support/with_param.h"
 
 extern "C" {
 #include "core/dtype.h"
@@ -99,9 +100,7 @@ struct ApartCase {
     const char *machine = "h200x4";
 };
 
-class ApartTable : public Apart, public testing::WithParamInterface<ApartCase>
-{
-};
+using ApartTable = WithParam<Apart, ApartCase>;
 
 TEST_P(ApartTable, AsksAsThatVersionDoes)
 {

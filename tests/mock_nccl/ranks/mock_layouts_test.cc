@@ -9,7 +9,6 @@
 #include <set>
 
 #include <pthread.h>
-#include <sys/mman.h>
 #include <sys/time.h>
 #include <unistd.h>
 

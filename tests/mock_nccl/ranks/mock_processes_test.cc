@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <climits>
 #include <csignal>
 #include <new>
 
@@ -17,6 +16,7 @@
 #include "faults/open_files.h"
 #include "faults/failing_memory.h"
 #include "mock_nccl/ranks/mock_by_rank.h"
+#include "support/with_param.h"
 
 using namespace mock_test;
 using testing::ElementsAre;
@@ -205,9 +205,7 @@ struct Start {
     const char *expected;
 };
 
-class Starts : public Processes, public testing::WithParamInterface<Start>
-{
-};
+using Starts = WithParam<Processes, Start>;
 
 TEST_P(Starts, RankThatIsRefusedItsPlaceIsNamed)
 {

@@ -19,6 +19,7 @@ extern "C" {
 #include "faults/failing_memory.h"
 #include "core/learn/bandit_job.h"
 #include "plugin/online/asked_agreement.h"
+#include "support/with_param.h"
 
 namespace
 {
@@ -82,9 +83,7 @@ class Follower : public testing::Test
     stp_follower *follower_ = nullptr;
 };
 
-class FollowerOf : public Follower, public testing::WithParamInterface<bool>
-{
-};
+using FollowerOf = WithParam<Follower, bool>;
 
 // Ranks that asked again would count epochs from different calls on.
 TEST_P(FollowerOf, TakesPartInAllCallsOrInNone)
@@ -589,47 +588,28 @@ TEST_F(Follower, LetsOnlyAPolicyThatKeepsTheBitsDecideAboutSums)
 // ---- ranks that are too far apart ----
 
 // They change nothing any more.  What epsilon-greedy tries between two choices
-// must not stay.
-class FrozenEpsilon : public Follower
+// must not stay; the arm in force of the others does.
+TEST_F(Follower, ThatIsFrozenKeepsWhatIsSettledOrInForce)
 {
-  protected:
-    FrozenEpsilon() : Follower(STP_STRATEGY_EPSILON)
-    {
+    const struct {
+        stp_strategy strategy;
+        bool is_settled, keeps;
+    } cases[] = {{STP_STRATEGY_EPSILON, false, false},
+                 {STP_STRATEGY_EPSILON, true, true},
+                 {STP_STRATEGY_HALVING, false, true}};
+    const bandit_job::Costs costs;
+    stp_choice choice{};
+
+    for (const auto &c : cases) {
+        rules_.bandit = stp_bandit_rules_default(c.strategy);
+        Join();
+        asked_.n_epochs = 0;
+        asked_.proposals = {Propose(kTreeSimple, c.is_settled)};
+        asked_.freezes = true;
+        EXPECT_TRUE(AnswerOf(follower_, costs.View(), 1, &choice));
+        EXPECT_EQ(c.keeps, AnswerOf(follower_, costs.View(), 10000, &choice));
+        EXPECT_EQ(2, asked_.n_epochs);
     }
-};
-
-TEST_F(FrozenEpsilon, GivesUpWhatItTries)
-{
-    const bandit_job::Costs costs;
-    stp_choice choice{};
-
-    asked_.proposals = {Propose(kTreeSimple, false)};
-    asked_.freezes = true;
-    EXPECT_TRUE(AnswerOf(follower_, costs.View(), 1, &choice));
-    EXPECT_FALSE(AnswerOf(follower_, costs.View(), 10000, &choice));
-    EXPECT_EQ(2, asked_.n_epochs);
-}
-
-TEST_F(FrozenEpsilon, KeepsWhatIsSettled)
-{
-    const bandit_job::Costs costs;
-    stp_choice choice{};
-
-    asked_.proposals = {Propose(kTreeSimple, true)};
-    asked_.freezes = true;
-    EXPECT_TRUE(AnswerOf(follower_, costs.View(), 10000, &choice));
-    EXPECT_EQ(2, asked_.n_epochs);
-}
-
-TEST_F(Follower, KeepsTheArmInForceWhenItIsFrozen)
-{
-    const bandit_job::Costs costs;
-    stp_choice choice{};
-
-    asked_.proposals = {Propose(kTreeSimple, false)};
-    asked_.freezes = true;
-    EXPECT_TRUE(AnswerOf(follower_, costs.View(), 10000, &choice));
-    EXPECT_EQ(2, asked_.n_epochs);
 }
 
 // ---- a policy that communicators share ----

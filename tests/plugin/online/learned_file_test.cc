@@ -4,11 +4,9 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <sstream>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -129,9 +127,8 @@ class LearnedFile : public testing::Test
     // The rules without head and comments.
     std::string Rules() const
     {
-        std::istringstream text(Text());
-        std::string rules, line;
-        while (std::getline(text, line))
+        std::string rules;
+        for (const std::string &line : SplitLines(Text()))
             if (line[0] != '#' && line.rfind("collective,", 0) != 0)
                 rules += line + "\n";
         return rules;

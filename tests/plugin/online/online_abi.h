@@ -6,7 +6,6 @@
 
 #include <array>
 #include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -244,10 +243,7 @@ class OnlineAbi : public OnlinePlugin
         std::vector<Block> blocks;
         double n_calls = 0;
         for (const std::string &line : LinesOf(Journal())) {
-            std::vector<std::string> cells;
-            std::istringstream in(line);
-            for (std::string cell; std::getline(in, cell, ',');)
-                cells.push_back(cell);
+            const std::vector<std::string> cells = Split(line, ',');
             if (cells.size() > 12 && cells[4] == "window")
                 n_calls = std::stod(cells[12]);
             if (cells.size() > 12 && cells[4] == "block")

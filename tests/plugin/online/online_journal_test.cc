@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 
 #include "faults/open_files.h"
 #include "plugin/online/closed_stdin.h"
+#include "support/child.h"
 #include "support/temporary_folder.h"
 
 extern "C" {
@@ -75,10 +75,7 @@ class Journal : public testing::Test
     // Below the header.
     std::vector<std::string> Lines() const
     {
-        std::vector<std::string> lines;
-        std::ifstream file(path_);
-        for (std::string line; std::getline(file, line);)
-            lines.push_back(line);
+        std::vector<std::string> lines = SplitLines(ReadFile(path_));
         EXPECT_EQ(STP_JOURNAL_HEAD, lines.at(0) + "\n");
         lines.erase(lines.begin());
         return lines;
@@ -116,12 +113,7 @@ TEST_F(Journal, KeepsLinesUntilItIsFlushedOrClosed)
 TEST_F(Journal, OfAForkedChildLeavesTheLinesToItsParent)
 {
     Write(ncclFuncAllReduce, {NCCL_ALGO_RING, NCCL_PROTO_LL, 4});
-    const pid_t child = fork();
-    if (child == 0) {
-        stp_journal_close(journal_);
-        _exit(0);
-    }
-    waitpid(child, nullptr, 0);
+    EXPECT_EQ(0, StatusOfChild([&] { stp_journal_close(journal_); }));
     EXPECT_TRUE(Lines().empty());
     stp_journal_close(journal_);
     EXPECT_EQ(1u, Lines().size());
@@ -130,17 +122,12 @@ TEST_F(Journal, OfAForkedChildLeavesTheLinesToItsParent)
 TEST_F(Journal, OfAForkedChildIsItsOwnWhereTheChildOpensIt)
 {
     Write(ncclFuncAllReduce, {NCCL_ALGO_RING, NCCL_PROTO_LL, 4});
-    const pid_t child = fork();
-    if (child == 0) {
-        stp_journal *own = Open(path_);
-        Write(ncclFuncAllReduce, {-1, 0, 0}); // the parent's
-        Keep(own);
-        stp_journal_close(own);
-        _exit(HasFailure() ? 1 : 0);
-    }
-    int status = -1;
-    waitpid(child, &status, 0);
-    EXPECT_EQ(0, status);
+    EXPECT_EQ(0, StatusOfChild([&] {
+                  stp_journal *own = Open(path_);
+                  Write(ncclFuncAllReduce, {-1, 0, 0}); // the parent's
+                  Keep(own);
+                  stp_journal_close(own);
+              }));
     EXPECT_THAT(Lines(), testing::ElementsAre(testing::HasSubstr(",alone,")));
     stp_journal_close(journal_);
     EXPECT_EQ(2u, Lines().size());

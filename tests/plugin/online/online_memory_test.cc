@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <unistd.h>
 
 #include "faults/open_files.h"
 #include "support/temporary_folder.h"
@@ -137,9 +136,7 @@ bool RunPolicy()
     return is_done;
 }
 
-class OnlineMemory : public testing::TestWithParam<MemoryCase>
-{
-};
+using OnlineMemory = testing::TestWithParam<MemoryCase>;
 
 TEST_P(OnlineMemory, ThatIsRefusedIsAnErrorWhereverItIs)
 {

@@ -7,7 +7,9 @@
 
 #include <fstream>
 
+#include "support/child.h"
 #include "support/job/mock_job.h"
+#include "support/read_file.h"
 #include "support/static_plugin_ranks.h"
 #include "support/job/virtual_job.h"
 
@@ -39,30 +41,17 @@ inline size_t Count(const std::vector<std::string> &lines,
 
 inline std::vector<std::string> LinesOf(const fs::path &path)
 {
-    std::vector<std::string> lines;
-    std::ifstream file(path);
-    for (std::string line; std::getline(file, line);)
-        lines.push_back(line);
-    return lines;
+    return SplitLines(ReadFile(path));
+}
+
+// Of a child that exits as programs do, with what is registered for that.
+template <typename What> int StatusOfProgram(What what)
+{
+    return StatusOfChild(what, exit);
 }
 
 // Thinks on the launch path unless a test says otherwise, and leaves its files
 // in the test's folder.
-// The status of a child of this process that does 'what' and exits as
-// programs do, with what is registered for that.
-template <typename What> int StatusOfChild(What what)
-{
-    int status = -1;
-    fflush(nullptr);
-    const pid_t pid = fork();
-    if (pid == 0) {
-        what();
-        exit(testing::Test::HasFailure() ? 1 : 0);
-    }
-    waitpid(pid, &status, 0);
-    return status;
-}
-
 class OnlinePlugin : public OnAllRanks
 {
   protected:

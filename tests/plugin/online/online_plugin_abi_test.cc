@@ -20,7 +20,6 @@ namespace
 
 using namespace online_plugin;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 // ---- when times are wanted ----
 

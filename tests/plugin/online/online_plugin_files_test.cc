@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <thread>
@@ -174,7 +173,7 @@ TEST_F(OnlineFiles, ALimitOfFileSizesEndsNoJob)
             std::ofstream(Rewards(), std::ios::trunc) << "";
             fs::remove(Journal());
             EXPECT_EQ(
-                0, StatusOfChild([&] {
+                0, StatusOfProgram([&] {
                     const struct rlimit none = {0, 0};
                     const struct rlimit some = {limit, RLIM_INFINITY};
                     const struct rlimit any = {RLIM_INFINITY, RLIM_INFINITY};
@@ -288,7 +287,7 @@ TEST_F(OnlineThread, AForkedChildLearnsWithItsOwn)
     std::vector<Comm> comms = JoinBoth(nccl, 1);
 
     for (int i = 0; i < 20; i++)
-        EXPECT_EQ(0, StatusOfChild([&] {
+        EXPECT_EQ(0, StatusOfProgram([&] {
                       std::vector<Comm> own = JoinBoth(nccl, 2 + i);
                       EXPECT_EQ(1, Threads());
                       AwaitTrial(own);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "plugin/online/online_plugin.h"
+#include "support/with_param.h"
 
 namespace
 {
@@ -70,10 +71,7 @@ void PrintTo(const How &how, std::ostream *out)
     *out << how.name;
 }
 
-class OnlineLearnsBy : public OnlineLearns,
-                       public testing::WithParamInterface<How>
-{
-};
+using OnlineLearnsBy = WithParam<OnlineLearns, How>;
 
 TEST_P(OnlineLearnsBy, FindsTheFasterArmAndSavesIt)
 {

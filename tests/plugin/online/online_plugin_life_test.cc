@@ -403,7 +403,7 @@ TEST_F(OnlineLife, AJobThatExitsWithoutFinalizingHasSavedIt)
         UseRewards();
         fs::remove(Learned());
         Set("STEPTUNE_INLINE", is_inline);
-        EXPECT_EQ(0, StatusOfChild([&] {
+        EXPECT_EQ(0, StatusOfProgram([&] {
                       Nccl nccl = StartOnline();
                       std::vector<Comm> comms = JoinBoth(nccl);
                       LearnByThread(comms);
@@ -426,7 +426,7 @@ TEST_F(OnlineLife, AForkedChildThatExitsWritesNothing)
         LearnByThread(comms);
         const size_t n_lines = LinesOf(Journal()).size();
 
-        EXPECT_EQ(0, StatusOfChild([] {}));
+        EXPECT_EQ(0, StatusOfProgram([] {}));
 
         EXPECT_FALSE(fs::exists(Learned()));
         if (*is_inline == '1') { // else the thread goes on writing

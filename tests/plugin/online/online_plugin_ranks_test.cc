@@ -38,22 +38,6 @@ class Repeated
 class OnlineRanks : public OnlinePlugin
 {
   protected:
-    Ranks JoinAs(const Nccl &nccl, const Layout &layout, uint64_t id,
-                 void (*before_init)(void *, int) = nullptr)
-    {
-        mock_ranks *ranks = nullptr;
-        mock_ranks_options options{};
-        options.layout = layout.layout;
-        options.at_once = layout.at_once && before_init == nullptr;
-        options.comm_id = id;
-        options.before_init = before_init;
-        options.user = this;
-        EXPECT_EQ(ncclSuccess, mock_ranks_create(nccl.get(), machine_.get(),
-                                                 &options, &ranks))
-            << mock_last_error();
-        return Ranks(ranks);
-    }
-
     // How many calls the tuner decided, of a play in which all ranks agree.
     static size_t Play(const Ranks &ranks, mock_script script, uint64_t seed,
                        bool at_once = false)

@@ -3,7 +3,6 @@
 // however it ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -363,8 +362,7 @@ TEST_F(OnlineTrace, HasWholeLinesHoweverTheJobEnds)
     unsetenv("STEPTUNE_INLINE");
     for (int how : {0, 9}) {
         fs::remove(Trace());
-        const pid_t child = fork();
-        if (child == 0) {
+        const int status = StatusOfProgram([&] {
             mock_set_log(nullptr, nullptr);
             const Nccl nccl = StartOnline("2.28", STP_PLUGIN, nullptr);
             const Job job = MakeJob(nccl);
@@ -374,9 +372,7 @@ TEST_F(OnlineTrace, HasWholeLinesHoweverTheJobEnds)
             if (how != 0)
                 raise(how);
             exit(0); // NCCL is not told
-        }
-        int status = 0;
-        ASSERT_EQ(child, waitpid(child, &status, 0));
+        });
 
         EXPECT_EQ(how, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
         EXPECT_LE(how == 0 ? 900u : 499u, Rows().size());

@@ -20,6 +20,7 @@
 
 #include "faults/open_files.h"
 #include "plugin/online/closed_stdin.h"
+#include "support/child.h"
 #include "support/slow.h"
 #include "support/temporary_folder.h"
 
@@ -531,18 +532,6 @@ TEST_F(Recorder, ChangesNothingOfTheThreadsThatCallIt)
 }
 
 // ---- a child of fork() ----
-
-template <typename What> int StatusOfChild(What what)
-{
-    int status = -1;
-    const pid_t child = fork();
-    if (child == 0) {
-        what();
-        _exit(testing::Test::HasFailure() ? 1 : 0);
-    }
-    waitpid(child, &status, 0);
-    return status;
-}
 
 TEST_F(Recorder, AChildRecordsItsOwn)
 {

@@ -5,7 +5,6 @@
 // namespace of its own.  Takes root, iproute2 and Linux 5.11 on x86; exit
 // status 77 without.  As a test it is short; ci/by_hand/hosts runs 50,000 jobs.
 #include <dlfcn.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>

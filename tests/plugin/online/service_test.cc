@@ -10,9 +10,10 @@
 
 extern "C" {
 #include "plugin/online/service.h"
-
-#include "support/slow.h"
 }
+
+#include "support/child.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -146,19 +147,12 @@ TEST(Service, AChildThatIsForkedByATaskBeginsAnew)
         Forking *f = static_cast<Forking *>(user);
         if (f->status != -1)
             return;
-        const pid_t child = fork();
-        int status = 0;
-        if (child == 0) {
+        f->status = StatusOfChild([f] {
             alarm(10);
             stp_service_remove(&f->task); // its parent's
-            {
-                const Work own;
-                own.WaitForRuns(2);
-            }
-            _exit(testing::Test::HasFailure() ? 1 : 0);
-        }
-        waitpid(child, &status, 0);
-        f->status = status;
+            const Work own;
+            own.WaitForRuns(2);
+        });
     };
     forking.task.user = &forking;
     ASSERT_EQ(STP_OK, stp_service_add(&forking.task, &err));

@@ -24,7 +24,6 @@ using charts::Setting;
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Not;
 using testing::StartsWith;
 
 constexpr uint64_t kMib = 1 << 20;

@@ -12,7 +12,6 @@ namespace
 
 using namespace plots;
 using testing::HasSubstr;
-using testing::Not;
 using testing::StartsWith;
 
 std::string Rounds(uint64_t n_bytes, unsigned ranks, double us)

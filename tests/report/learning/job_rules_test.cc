@@ -13,6 +13,7 @@ extern "C" {
 #include "nccl_tuner_abi.h"
 #include "report/learning/journals.h"
 #include "support/in_folder.h"
+#include "support/owned.h"
 #include "support/written.h"
 
 namespace
@@ -58,10 +59,6 @@ class Rules
     {
         stp_job_rules_make(&all.sum, &last_.sum, &rules);
     }
-    ~Rules()
-    {
-        stp_job_rules_free(&rules);
-    }
 
     std::string Sentences() const
     {
@@ -72,7 +69,7 @@ class Rules
     }
 
     Learning all;
-    stp_job_rules rules{};
+    Owned<stp_job_rules, stp_job_rules_free> rules;
 
   private:
     Learning last_;
@@ -214,9 +211,7 @@ TEST(JobRules, OfRealJobsAreWhatTheirStepsGain)
 
 // ---- files ----
 
-class JobFiles : public InFolder
-{
-};
+using JobFiles = InFolder;
 
 TEST_F(JobFiles, AreAPolicyWithItsEvidence)
 {

@@ -3,8 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <string>
+
+#include "support/owned.h"
 
 extern "C" {
 #include "report/learning/learning.h"
@@ -63,16 +64,9 @@ class Learning
             << err.line << ": " << err.text;
         stp_learning_sum(&lines, &sum);
     }
-    ~Learning()
-    {
-        stp_learning_free(&sum);
-        stp_journal_free(&lines);
-    }
-    Learning(const Learning &) = delete;
-    Learning &operator=(const Learning &) = delete;
 
-    stp_journal_lines lines{};
-    stp_learning sum{};
+    Owned<stp_journal_lines, stp_journal_free> lines;
+    Owned<stp_learning, stp_learning_free> sum;
 };
 
 } // namespace journals

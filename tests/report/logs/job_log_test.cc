@@ -10,7 +10,6 @@
 #include <map>
 #include <random>
 #include <regex>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -155,9 +154,7 @@ std::string Answer(const std::string &text)
                               std::regex("\"line\":\\s*[0-9]+"), "\"line\": N");
 }
 
-class Launch : public testing::TestWithParam<std::filesystem::path>
-{
-};
+using Launch = testing::TestWithParam<std::filesystem::path>;
 
 // The lines of threads, each in its order, in an order that is drawn.
 std::string Disturb(const std::string &text, std::mt19937 &random)
@@ -181,10 +178,9 @@ std::string Disturb(const std::string &text, std::mt19937 &random)
                                          "n9:1 NCCL version"};
     const std::regex thread("([A-Za-z0-9._-]+:[0-9]+:[0-9]+) \\[");
     std::map<std::string, Lines> threads;
-    std::stringstream in(text);
-    std::string line, disturbed;
+    std::string disturbed;
 
-    while (std::getline(in, line)) {
+    for (const std::string &line : SplitLines(text)) {
         std::smatch found;
         const bool has = std::regex_search(line, found, thread);
         threads[has ? found[1].str() : ""].push_back(line);
@@ -212,10 +208,9 @@ std::string Disturb(const std::string &text, std::mt19937 &random)
 // The text in a terminal of so many columns.
 std::string Wrapped(const std::string &text, size_t width)
 {
-    std::stringstream in(text);
-    std::string wrapped, all;
+    std::string wrapped;
 
-    while (std::getline(in, all)) {
+    for (std::string all : SplitLines(text)) {
         for (; all.size() > width; all.erase(0, width))
             wrapped += all.substr(0, width) + "\n";
         wrapped += all + "\n";

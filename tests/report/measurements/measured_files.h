@@ -11,16 +11,12 @@ extern "C" {
 #include "report/results/results.h"
 }
 
+#include "support/owned.h"
 #include "support/written.h"
 
 class Measured : public testing::Test
 {
   protected:
-    void TearDown() override
-    {
-        stp_dataset_free(&data_);
-    }
-
     stp_status ReadCsv(const std::string &text)
     {
         return stp_measurements_read(text.data(), text.size(), &data_, &err_);
@@ -39,6 +35,6 @@ class Measured : public testing::Test
         });
     }
 
-    stp_dataset data_{};
+    Owned<stp_dataset, stp_dataset_free> data_;
     stp_error err_{};
 };

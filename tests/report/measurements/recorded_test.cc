@@ -29,9 +29,7 @@ stp_nccl_choice Choice(int algo, int n_channels, float ring_ll)
     return c;
 }
 
-class RecordedFolder : public InFolder
-{
-};
+using RecordedFolder = InFolder;
 
 TEST_F(RecordedFolder, SaysWhichGpusRanksShared)
 {

@@ -12,8 +12,6 @@ namespace
 {
 
 using namespace page;
-using testing::HasSubstr;
-using testing::Not;
 
 constexpr char kRun[] = "11111111";
 constexpr char kOther[] = "22222222";

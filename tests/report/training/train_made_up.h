@@ -1,7 +1,6 @@
 // Results of training that nobody measured: plain arithmetic, for charts.
 #pragma once
 
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

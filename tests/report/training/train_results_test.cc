@@ -15,6 +15,7 @@ extern "C" {
 }
 
 #include "support/in_folder.h"
+#include "support/owned.h"
 #include "support/written.h"
 
 extern "C" {
@@ -136,11 +137,6 @@ using TrainRun = struct stp_train_run; // which a function is called, too
 class TrainResults : public InFolder
 {
   protected:
-    ~TrainResults() override
-    {
-        stp_train_runs_free(&runs_);
-    }
-
     // Adds a training whose epochs take as long as given.
     void Take(stp_train_mode mode, unsigned n_gpus,
               const std::vector<double> &seconds)
@@ -179,7 +175,7 @@ class TrainResults : public InFolder
         return Written([&](FILE *fp) { stp_train_print_summary(&runs_, fp); });
     }
 
-    stp_train_runs runs_{};
+    Owned<stp_train_runs, stp_train_runs_free> runs_;
 };
 
 TEST_F(TrainResults, AreReadAsTheyWereWritten)

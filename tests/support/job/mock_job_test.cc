@@ -11,7 +11,6 @@
 #include "support/mock_script.h"
 
 using namespace mock_test;
-using testing::ElementsAre;
 
 namespace
 {
