@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "device/device_fixture.h"
-#include "support/engine_work.h"
+#include "device/engine_work.h"
 #include "support/slow.h"
 
 extern "C" {

@@ -11,7 +11,7 @@
 #include "support/in_folder.h"
 #include "support/mock_device.h"
 #include "support/owned.h"
-#include "support/plain_machine.h"
+#include "tune/plain_machine.h"
 #include "support/slow.h"
 
 extern "C" {

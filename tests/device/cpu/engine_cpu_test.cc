@@ -10,7 +10,7 @@ extern "C" {
 
 #include "device/cpu/planned_transport.h"
 #include "nccl_tuner_abi.h"
-#include "support/engine_work.h"
+#include "device/engine_work.h"
 
 namespace
 {

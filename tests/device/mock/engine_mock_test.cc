@@ -26,7 +26,7 @@ extern "C" {
 
 #include "mock_nccl.h"
 #include "nccl_tuner_abi.h"
-#include "support/engine_work.h"
+#include "device/engine_work.h"
 
 namespace
 {

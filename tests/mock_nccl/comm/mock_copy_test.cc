@@ -1,7 +1,7 @@
 // Allgathers by copy engines: which they are, what NCCL asks about them, and
 // its predictions.
 #include "support/mock_folder.h"
-#include "support/mock_questions.h"
+#include "mock_nccl/comm/mock_questions.h"
 
 // In C a function and a struct can share a name.
 #pragma GCC diagnostic push

@@ -1,6 +1,6 @@
 // Broadcasts of several roots in one group, which are an AllGatherV from 2.29
 // on: which they are, their order, and their channels.
-#include "support/mock_questions.h"
+#include "mock_nccl/comm/mock_questions.h"
 
 using namespace mock_test;
 

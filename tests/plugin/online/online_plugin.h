@@ -44,7 +44,7 @@ inline std::vector<std::string> LinesOf(const fs::path &path)
     return SplitLines(ReadFile(path));
 }
 
-// Of a child that exits as programs do, with what is registered for that.
+// The status of a child that exits as programs do, with all handlers.
 template <typename What> int StatusOfProgram(What what)
 {
     return StatusOfChild(what, exit);

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "page_files.h"
-#include "support/json_at.h"
+#include "report/page/json_at.h"
 
 namespace
 {
