@@ -362,7 +362,7 @@ static const char *job_explain(const struct job_run *run,
     if (r->last.n == 0)
         return "the job made no collective that a tuner decides on, as sends "
                "and receives are none, or on no communicator whose ranks can "
-               "learn: NCCL_DEBUG=WARN says why";
+               "learn: let it run longer, or NCCL_DEBUG=WARN says why";
     return run->end.status != 0 && !run->end.is_limited
                ? "the job failed before it had made enough collectives for "
                  "anything to be compared: its own messages say why"
