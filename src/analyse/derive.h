@@ -62,8 +62,8 @@ enum { STP_DERIVE_PASSES = 3 };
  *
  * One all-gather of the graph stayed plain there.  Where it is staged, too,
  * all-reduces of 4 and 8 MiB save as much as back to back: a graph of both
- * takes 130 us longer (2 x H200, by the differences of four combinations), as
- * CUDA spreads it over other queues.  What else a graph has no sweep knows. */
+ * takes 130 us longer (2 x H200, by the differences of four combinations, for a
+ * reason that was not looked for).  No sweep knows what else a graph has. */
 #define STP_DERIVE_GRAPH_US 11
 
 /* The least gain back to back of another protocol over all-reduces of LL, where

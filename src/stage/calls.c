@@ -121,8 +121,6 @@ static ncclResult_t around_end(struct around *a, ncclResult_t result)
                : ncclUnhandledCudaError;
 }
 
-/* ---- sends and receives ---- */
-
 static ncclResult_t call_run(const struct call *k, ncclComm_t comm,
                              const void *send, void *recv)
 {
@@ -142,6 +140,8 @@ static ncclResult_t call_run(const struct call *k, ncclComm_t comm,
                     comm, k->stream);
     }
 }
+
+/* ---- sends and receives ---- */
 
 /* Calls NCCL for those that wait, unless they are of 'comm'.  NCCL gives an
  * error again at the end of the group. */

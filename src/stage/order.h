@@ -16,11 +16,11 @@
  * program would have that copies by itself, may be launched several times and
  * beside others, and one memory serves any number of graphs.
  *
- * NCCL's records stand beside the graph's other nodes, on another queue, and
- * are left there.  Captured Llamas of 2,000 nodes on 2 x H200 in which what
- * follows a collective followed its record took 1.04 to 1.13 times as long as
- * they are, plain or staged, with all edges taken away that others imply, and
- * 0.97 to 1.44 times with these: CUDA spreads a graph by rules of its own.
+ * NCCL's records stand beside the line of a graph's other nodes, and are left
+ * there.  In a trial, one run each on 2 x H200, what follows a collective
+ * followed its record, too: captured Llamas of 2,000 nodes, plain or staged,
+ * took 0.97 to 1.44 times as long, and 1.04 to 1.13 times where edges that
+ * others imply were taken away.  The reason is not known.
  *
  * Plain operations are in no order with staged ones but that of their streams:
  * they share no memory, and the GPU has room for the kernels of both.  Where
