@@ -22,10 +22,11 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-/* A staged call is its kernel, and this around it. */
+/* A staged call is its kernel, and this around it; a plain one that is
+ * captured, its place in the graph. */
 struct around {
     struct stp_comm *c;
-    struct stp_twin *twin;
+    struct stp_twin *twin;      /* NULL: plain */
     unsigned long long capture; /* 0: none */
     cudaStream_t stream;
     struct stp_copy in, out;
@@ -114,6 +115,10 @@ static bool around_copy(struct around *a, bool is_behind)
  */
 static ncclResult_t around_end(struct around *a, ncclResult_t result)
 {
+    if (a->twin == NULL && result == ncclSuccess)
+        stp_order_ease(&a->c->chain, &stp_stage()->cuda, a->capture, a->stream);
+    if (a->twin == NULL)
+        return result;
     if (result != ncclSuccess)
         a->out.to = NULL;
     return around_copy(a, true) || result != ncclSuccess
@@ -316,8 +321,19 @@ static ncclResult_t collective_stage(const struct call *k)
         stp_tally_count(k->coll, k->type, part * collective_parts(k, a.c),
                         why == STP_STAGED ? a.twin->min_ctas : 0, why,
                         a.capture != 0);
-    result = why == STP_STAGED ? collective_run_staged(k, &a, part)
-                               : call_run(k, k->comm, k->send, k->recv);
+    if (why == STP_STAGED)
+        result = collective_run_staged(k, &a, part);
+    else {
+        a.twin = NULL;
+        result = call_run(k, k->comm, k->send, k->recv);
+        if (a.capture != 0 && a.c->why == STP_STAGED && group == NULL)
+            result = around_end(&a, result);
+        else if (a.capture != 0 && a.c->why == STP_STAGED &&
+                 STP_ROOM(group->calls, group->n_calls, group->calls_size)) {
+            group->calls[group->n_calls++] = a;
+            stp_comm_retain(a.c);
+        }
+    }
     stp_comm_release(a.c);
     return result;
 }
@@ -412,7 +428,8 @@ static ncclResult_t own_ncclGroupEnd(void)
     if (is_outermost)
         transfer_run_all(NULL);
     for (size_t i = 0; is_outermost && i < group->n_calls; i++)
-        is_begun &= around_copy(&group->calls[i], false);
+        is_begun &= group->calls[i].twin == NULL ||
+                    around_copy(&group->calls[i], false);
     if (!is_begun) /* a call that NCCL refuses: nothing of the group runs, so
                       that no other rank gets what was not copied in */
         CALL(ncclAllReduce, NULL, NULL, 0, STP_TYPE_F32, NCCL_OP_SUM, NULL,

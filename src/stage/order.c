@@ -2,7 +2,7 @@
 
 #include "core/room.h"
 
-enum { MOST_SEEN = 1024 }; /* nodes before the end of a stream */
+enum { MOST_SEEN = 1024 }; /* nodes before another that are looked at */
 
 bool stp_order_capture(const struct stp_real_cuda *cuda, cudaStream_t stream,
                        unsigned long long *id)
@@ -159,6 +159,62 @@ static bool order_search(const struct stp_order *order,
     return is_found;
 }
 
+/* Whether a node follows a record, and would without it follow all that the
+ * record does, but for records. */
+static bool order_follows(const struct stp_real_cuda *cuda, CUgraphNode node,
+                          CUgraphNode record)
+{
+    struct order_nodes due = {0}, seen = {0};
+    bool is_done = order_add_sides(&due, cuda->nodes_before, record) &&
+                   order_add_sides(&seen, cuda->nodes_before, node) &&
+                   order_has(&seen, record);
+    size_t n_left = due.n;
+    int type;
+
+    for (size_t i = 0; i < due.n && is_done; i++)
+        if (cuda->node_type(due.list[i], &type) == 0 &&
+            type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) {
+            due.list[i] = record;
+            n_left--;
+        }
+    for (size_t i = 0; i < seen.n && i < MOST_SEEN && n_left > 0 && is_done;
+         i++)
+        if (seen.list[i] != record) {
+            n_left -= order_has(&due, seen.list[i]);
+            is_done = order_add_sides(&seen, cuda->nodes_before, seen.list[i]);
+        }
+    free(due.list);
+    free(seen.list);
+    return is_done && n_left == 0;
+}
+
+void stp_order_ease(struct stp_chain *chain, const struct stp_real_cuda *cuda,
+                    unsigned long long id, cudaStream_t stream)
+{
+    struct order_nodes behind = {0};
+    CUgraphNode kernel, record = NULL;
+    const CUgraphNode *head;
+    CUgraph graph;
+    size_t n;
+    int type;
+
+    head = order_head(cuda, stream, &graph, &n);
+    kernel = n == 1 ? *head : NULL;
+    if (kernel != NULL && cuda->node_type(kernel, &type) == 0 &&
+        type == CU_GRAPH_NODE_TYPE_KERNEL &&
+        order_add_sides(&behind, cuda->nodes_behind, kernel) && behind.n == 1 &&
+        cuda->node_type(behind.list[0], &type) == 0 &&
+        type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+        record = behind.list[0];
+    free(behind.list);
+    /* Where CUDA refuses, the kernel goes on to wait. */
+    if (record != NULL && chain->id == id && chain->record != NULL &&
+        order_follows(cuda, kernel, chain->record) &&
+        cuda->graph_add_edges(graph, &chain->record, &record, 1) == 0)
+        cuda->graph_remove_edges(graph, &chain->record, &kernel, 1);
+    *chain = (struct stp_chain){id, record};
+}
+
 bool stp_order_open(struct stp_order *order, const struct stp_real_cuda *cuda,
                     cudaStream_t stream)
 {
@@ -219,9 +275,12 @@ static bool order_end_in_capture(struct stp_order *order,
     CUgraph graph;
     size_t n;
 
-    if (!order_search(order, cuda, stream, in, &before, &record) ||
-        (copy->to != NULL &&
-         cuda->copy(copy->to, copy->from, copy->n_bytes, stream) != 0))
+    if (!order_search(order, cuda, stream, in, &before, &record))
+        return false;
+    if (!between)
+        stp_order_ease(&order->chain, cuda, id, stream);
+    if (copy->to != NULL &&
+        cuda->copy(copy->to, copy->from, copy->n_bytes, stream) != 0)
         return false;
     head = order_head(cuda, stream, &graph, &n);
     if (head == NULL)

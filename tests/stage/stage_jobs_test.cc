@@ -88,38 +88,45 @@ const Step kScatter = {0, ncclFuncReduceScatter, 1536, 1};
 
 // The first copy in follows NCCL's first node, its last one the last copy out.
 const std::map<char, Step> kSteps = {
-    {'p', kPlain},  {'s', kStaged},  {'t', Reduce(1536, 2)}, // a stream
-    {'g', kGather}, {'r', kScatter}, {'o', Reduce(1536, 1, 1)}};
+    {'p', kPlain},         {'s', kStaged},         {'g', kGather},
+    {'r', kScatter}, // a stream
+    {'q', Reduce(512, 2)}, {'t', Reduce(1536, 2)}, {'o', Reduce(1536, 1, 1)}};
 
+// A record that a kernel follows by its stream is followed by the kernel's.
 const struct GraphCase {
     const char *name;
     int version;              // of kVersions
     size_t n_grouped;         // of the first steps
     std::string steps, added; // as kSteps has them; to the graph
+    std::string set_aside;    // "12": record 1, of kernel 2
 } graphs[] = {
-    {"plain", 0, 1, "pp", ""},
-    {"one", 0, 1, "s", "copy2 > record1,wait1 > copy1"},
-    {"24 on a stream", 0, 1, std::string(24, 's'),
-     "copy48 > record24,wait1 > copy1"},
-    {"between plain ones", 0, 1, "pspsp", "copy4 > record4,wait2 > copy1"},
+    {"plain", 0, 1, "ppp", "", "12,23"},
+    {"plain on two streams", 0, 1, "pqqp", "", "23"},
+    {"one", 0, 1, "s", "copy2 > record1,wait1 > copy1", ""},
+    {"four", 0, 1, "ssss", "copy8 > record4,wait1 > copy1", "12,23,34"},
+    {"between plain ones", 0, 1, "pspsp", "copy4 > record4,wait2 > copy1",
+     "13,24,35"},
     {"of two communicators", 0, 1, "sos",
-     "copy4 > record2,copy6 > record3,wait1 > copy1,wait2 > copy3"},
+     "copy4 > record2,copy6 > record3,wait1 > copy1,wait2 > copy3", "13"},
     {"on two streams", 0, 1, "stts",
      "copy2 > record1,copy6 > record3,copy8 > record4,record1 > copy3,"
-     "record3 > copy7,wait1 > copy1"},
+     "record3 > copy7,wait1 > copy1",
+     "23"},
     {"a group", 0, 2, "ss",
-     "copy3 > record1,copy4 > record1,wait1 > copy1,wait1 > copy2"},
+     "copy3 > record1,copy4 > record1,wait1 > copy1,wait1 > copy2", ""},
     {"a group on two streams", 0, 2, "st",
-     "copy3 > record1,copy4 > record1,wait1 > copy1,wait1 > copy2"},
+     "copy3 > record1,copy4 > record1,wait1 > copy1,wait1 > copy2", ""},
     {"one behind a group on two streams", 0, 2, "stt",
      "copy3 > record1,copy4 > record1,copy6 > record2,record1 > copy5,"
-     "wait1 > copy1,wait1 > copy2"},
+     "wait1 > copy1,wait1 > copy2",
+     ""},
     {"a group with 300 plain ones", 0, 302, 's' + std::string(300, 'p') + 's',
-     "copy3 > record1,copy4 > record1,wait1 > copy1,wait1 > copy2"},
-    {"gather and scatter", 0, 1, "gr", "copy4 > record2,wait1 > copy1"},
-    {"a gather without a copy in", 2, 1, "g", "copy1 > record1"},
-    {"a scatter without a copy out", 2, 1, "r", "wait1 > copy1"},
-    {"both, and one with all", 2, 1, "srgs", "copy6 > record4,wait1 > copy1"}};
+     "copy3 > record1,copy4 > record1,wait1 > copy1,wait1 > copy2", ""},
+    {"gather and scatter", 0, 1, "gr", "copy4 > record2,wait1 > copy1", "12"},
+    {"a gather without a copy in", 2, 1, "g", "copy1 > record1", ""},
+    {"a scatter without a copy out", 2, 1, "r", "wait1 > copy1", ""},
+    {"both, and one with all", 2, 1, "srgs", "copy6 > record4,wait1 > copy1",
+     "12,23,34"}};
 
 ncclResult_t RunStep(const Api &api, const Step &s, const void *in, void *out,
                      ncclComm_t comm, cudaStream_t stream)
@@ -233,7 +240,7 @@ std::set<std::string> Capture(const GraphCase &c, const Api &api, int rank,
     return graph != nullptr ? fake::Describe(graph) : std::set<std::string>{};
 }
 
-TEST_F(StageJobs, AddTwoEdgesToAGraphOfAProgramThatCopiesByItself)
+TEST_F(StageJobs, AddTwoEdgesToAGraphOfAProgramThatCopiesAndSetRecordsAside)
 {
     for (const GraphCase &c : graphs) {
         const char *version = kVersions[c.version];
@@ -250,6 +257,12 @@ TEST_F(StageJobs, AddTwoEdgesToAGraphOfAProgramThatCopiesByItself)
         for (int r = 0; r < 2; r++) {
             for (const std::string &line : Split(c.added, ','))
                 theirs[r].insert(line);
+            for (const std::string &pair : Split(c.set_aside, ',')) {
+                const std::string record = std::string("record") + pair[0];
+
+                EXPECT_EQ(theirs[r].erase(record + " > kernel" + pair[1]), 1U);
+                theirs[r].insert(record + " > record" + pair[1]);
+            }
             EXPECT_EQ(ours[r], theirs[r]);
         }
     }
