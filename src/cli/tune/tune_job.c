@@ -360,9 +360,16 @@ static const char *job_explain(const struct job_run *run,
         return text;
     }
     if (r->last.n == 0)
-        return "the job made no collective that a tuner decides on, as sends "
-               "and receives are none, or on no communicator whose ranks can "
-               "learn: let it run longer, or NCCL_DEBUG=WARN says why";
+        return "the job made no collective that a tuner decides on (it may "
+               "still load or compile, and sends and receives are none), or on "
+               "no communicator whose ranks can learn: let it run longer, or "
+               "NCCL_DEBUG=WARN says why";
+    snprintf(text, STP_CLI_PATH + 64,
+             "in that time the job made too few collectives to be compared: it "
+             "may still load or compile, so try --for %us",
+             2 * run->job->limit_s);
+    if (run->end.is_limited && !run->is_full)
+        return text;
     return run->end.status != 0 && !run->end.is_limited
                ? "the job failed before it had made enough collectives for "
                  "anything to be compared: its own messages say why"

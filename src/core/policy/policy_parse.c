@@ -71,10 +71,16 @@ static enum stp_status policy_read_header(struct parser *p,
 
     for (size_t i = 0; i < f->n; i++) {
         const struct stp_column *col = stp_column_find(format->kind, &f->at[i]);
+        bool is_known = false; /* of some kind */
 
+        for (int kind = 0; kind < STP_N_POLICY_KINDS; kind++)
+            is_known |= stp_column_find(kind, &f->at[i]) != NULL;
         if (col == NULL)
             return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, f->at[i].column,
-                               "unknown column '%s', expected %s",
+                               is_known
+                                   ? "column '%s' is for other policies "
+                                     "(*.conf, *.memory, *.stage), expected %s"
+                                   : "unknown column '%s', expected %s",
                                stp_show(&f->at[i], &shown),
                                stp_column_names(format->kind, &names));
         if (policy_has_column(p, i, col))
