@@ -188,31 +188,56 @@ static bool order_follows(const struct stp_real_cuda *cuda, CUgraphNode node,
     return is_done && n_left == 0;
 }
 
+/* The kernel of a record that NCCL has just captured, or NULL. */
+static CUgraphNode order_kernel(const struct stp_real_cuda *cuda,
+                                CUgraphNode record)
+{
+    struct order_nodes before = {0};
+    CUgraphNode kernel = NULL;
+    int type;
+
+    if (order_add_sides(&before, cuda->nodes_before, record) && before.n == 1 &&
+        cuda->node_type(before.list[0], &type) == 0 &&
+        type == CU_GRAPH_NODE_TYPE_KERNEL)
+        kernel = before.list[0];
+    free(before.list);
+    return kernel;
+}
+
+/* Where CUDA refuses, the kernel goes on to wait for the last record. */
+static void order_set_aside(struct stp_chain *chain,
+                            const struct stp_real_cuda *cuda, CUgraph graph,
+                            unsigned long long id, CUgraphNode record)
+{
+    const CUgraphNode last = chain->id == id ? chain->record : NULL;
+    CUgraphNode kernel;
+
+    *chain = (struct stp_chain){id, record};
+    if (last == NULL || record == NULL || last == record)
+        return;
+    kernel = order_kernel(cuda, record);
+    if (kernel != NULL && order_follows(cuda, kernel, last) &&
+        cuda->graph_add_edges(graph, &last, &record, 1) == 0)
+        cuda->graph_remove_edges(graph, &last, &kernel, 1);
+}
+
 void stp_order_ease(struct stp_chain *chain, const struct stp_real_cuda *cuda,
                     unsigned long long id, cudaStream_t stream)
 {
     struct order_nodes behind = {0};
-    CUgraphNode kernel, record = NULL;
     const CUgraphNode *head;
+    CUgraphNode record = NULL;
     CUgraph graph;
     size_t n;
     int type;
 
     head = order_head(cuda, stream, &graph, &n);
-    kernel = n == 1 ? *head : NULL;
-    if (kernel != NULL && cuda->node_type(kernel, &type) == 0 &&
-        type == CU_GRAPH_NODE_TYPE_KERNEL &&
-        order_add_sides(&behind, cuda->nodes_behind, kernel) && behind.n == 1 &&
-        cuda->node_type(behind.list[0], &type) == 0 &&
+    if (n == 1 && order_add_sides(&behind, cuda->nodes_behind, *head) &&
+        behind.n == 1 && cuda->node_type(behind.list[0], &type) == 0 &&
         type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
         record = behind.list[0];
     free(behind.list);
-    /* Where CUDA refuses, the kernel goes on to wait. */
-    if (record != NULL && chain->id == id && chain->record != NULL &&
-        order_follows(cuda, kernel, chain->record) &&
-        cuda->graph_add_edges(graph, &chain->record, &record, 1) == 0)
-        cuda->graph_remove_edges(graph, &chain->record, &kernel, 1);
-    *chain = (struct stp_chain){id, record};
+    order_set_aside(chain, cuda, graph, id, record);
 }
 
 bool stp_order_open(struct stp_order *order, const struct stp_real_cuda *cuda,
@@ -275,16 +300,14 @@ static bool order_end_in_capture(struct stp_order *order,
     CUgraph graph;
     size_t n;
 
-    if (!order_search(order, cuda, stream, in, &before, &record))
-        return false;
-    if (!between)
-        stp_order_ease(&order->chain, cuda, id, stream);
-    if (copy->to != NULL &&
-        cuda->copy(copy->to, copy->from, copy->n_bytes, stream) != 0)
+    if (!order_search(order, cuda, stream, in, &before, &record) ||
+        (copy->to != NULL &&
+         cuda->copy(copy->to, copy->from, copy->n_bytes, stream) != 0))
         return false;
     head = order_head(cuda, stream, &graph, &n);
     if (head == NULL)
         return false;
+    order_set_aside(&order->chain, cuda, graph, id, record);
     out = *head;
     if (in != NULL && !follows &&
         cuda->graph_add_edges(graph, &before, &in, 1) != 0)

@@ -64,8 +64,9 @@ struct stp_order {
 bool stp_order_capture(const struct stp_real_cuda *cuda, cudaStream_t stream,
                        unsigned long long *id);
 
-/* Sets the record before the last one aside, of the kernel that was captured
- * last on the stream, if that is known and the kernel follows all before it. */
+/* Behind a plain call: its kernel, the last node of the stream, waits for the
+ * chain's record no more, if it follows all before that anyway; its own record,
+ * the chain's from now on, follows that one. */
 void stp_order_ease(struct stp_chain *chain, const struct stp_real_cuda *cuda,
                     unsigned long long id, cudaStream_t stream);
 

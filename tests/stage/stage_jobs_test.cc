@@ -120,6 +120,8 @@ const struct GraphCase {
      "copy3 > record1,copy4 > record1,copy6 > record2,record1 > copy5,"
      "wait1 > copy1,wait1 > copy2",
      ""},
+    {"a group of two communicators", 0, 2, "sos",
+     "copy4 > record2,copy6 > record3,wait1 > copy1,wait2 > copy2", "13"},
     {"a group with 300 plain ones", 0, 302, 's' + std::string(300, 'p') + 's',
      "copy3 > record1,copy4 > record1,wait1 > copy1,wait1 > copy2", ""},
     {"gather and scatter", 0, 1, "gr", "copy4 > record2,wait1 > copy1", "12"},
