@@ -31,10 +31,11 @@ static const CUgraphNode *order_head(const struct stp_real_cuda *cuda,
     int status = 0;
 
     *n = 0;
-    if (cuda->stream_get_capture(stream, &status, &id, graph, &head, n) != 0 ||
-        status != CU_STREAM_CAPTURE_STATUS_ACTIVE || *n == 0)
-        return NULL;
-    return head;
+    if (cuda->stream_get_capture(stream, &status, &id, graph, &head, n) == 0 &&
+        status == CU_STREAM_CAPTURE_STATUS_ACTIVE && *n > 0)
+        return head;
+    *n = 0;
+    return NULL;
 }
 
 /* The type of a node that waits for NCCL's event, or records it; -1: of none.
@@ -307,8 +308,8 @@ static bool order_end_in_capture(struct stp_order *order,
     head = order_head(cuda, stream, &graph, &n);
     if (head == NULL)
         return false;
-    order_set_aside(&order->chain, cuda, graph, id, record);
     out = *head;
+    order_set_aside(&order->chain, cuda, graph, id, record);
     if (in != NULL && !follows &&
         cuda->graph_add_edges(graph, &before, &in, 1) != 0)
         return false;

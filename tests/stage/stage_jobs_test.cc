@@ -102,7 +102,6 @@ const struct GraphCase {
 } graphs[] = {
     {"plain", 0, 1, "ppp", "", "12,23"},
     {"plain on two streams", 0, 1, "pqqp", "", "23"},
-    {"one", 0, 1, "s", "copy2 > record1,wait1 > copy1", ""},
     {"four", 0, 1, "ssss", "copy8 > record4,wait1 > copy1", "12,23,34"},
     {"between plain ones", 0, 1, "pspsp", "copy4 > record4,wait2 > copy1",
      "13,24,35"},
@@ -112,8 +111,6 @@ const struct GraphCase {
      "copy2 > record1,copy6 > record3,copy8 > record4,record1 > copy3,"
      "record3 > copy7,wait1 > copy1",
      "23"},
-    {"a group", 0, 2, "ss",
-     "copy3 > record1,copy4 > record1,wait1 > copy1,wait1 > copy2", ""},
     {"a group on two streams", 0, 2, "st",
      "copy3 > record1,copy4 > record1,wait1 > copy1,wait1 > copy2", ""},
     {"one behind a group on two streams", 0, 2, "stt",

@@ -9,6 +9,7 @@ using namespace fake;
 
 static bool Refuses()
 {
+    std::fill(self.head.begin(), self.head.end(), nullptr);
     self.n_driver_calls++;
     return self.fails_from <= self.n_driver_calls &&
            self.n_driver_calls < self.fails_to;
@@ -83,8 +84,9 @@ EXPORTED int cuStreamGetCaptureInfo_v2(cudaStream_t stream, int *status,
     *id = s->graph != nullptr ? s->graph->id : 0;
     *graph = s->graph;
     if (nodes != nullptr) {
-        *nodes = reinterpret_cast<void *const *>(s->after.data());
-        *n_nodes = s->after.size();
+        self.head = s->after;
+        *nodes = reinterpret_cast<void *const *>(self.head.data());
+        *n_nodes = self.head.size();
     }
     return kOk;
 }

@@ -81,6 +81,7 @@ struct Thread {
     bool is_locked = false;
     std::vector<int> pushed; // contexts
     uint64_t n_driver_calls = 0, fails_from = 0, fails_to = 0;
+    std::vector<Node *> head; // of a captured stream, until the next call
 };
 extern thread_local Thread self;
 
