@@ -60,10 +60,9 @@ enum { STP_DERIVE_PASSES = 3 };
  *   2 x H200  5.3 to 9.1 less than in captured iterations, where they saved
  *             3.6, 12.8, 12.1 and 9.6, and 2.1 to 7.0 less than back to back
  *
- * One all-gather of the graph stayed plain there.  Where it is staged, too,
- * all-reduces of 4 and 8 MiB save as much as back to back: a graph of both
- * takes 130 us longer (2 x H200, by the differences of four combinations, for a
- * reason that was not looked for).  No sweep knows what else a graph has. */
+ * One all-gather of the graph stayed plain there: graphs of staged and plain
+ * calls took 130 us longer (2 x H200), until stage/order.h set NCCL's records
+ * aside, since when none was measured. */
 #define STP_DERIVE_GRAPH_US 11
 
 /* The least gain back to back of another protocol over all-reduces of LL, where

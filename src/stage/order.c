@@ -214,7 +214,7 @@ static void order_set_aside(struct stp_chain *chain,
     CUgraphNode kernel;
 
     *chain = (struct stp_chain){id, record};
-    if (last == NULL || record == NULL || last == record)
+    if (last == NULL || last == record)
         return;
     kernel = order_kernel(cuda, record);
     if (kernel != NULL && order_follows(cuda, kernel, last) &&
@@ -227,7 +227,6 @@ void stp_order_ease(struct stp_chain *chain, const struct stp_real_cuda *cuda,
 {
     struct order_nodes behind = {0};
     const CUgraphNode *head;
-    CUgraphNode record = NULL;
     CUgraph graph;
     size_t n;
     int type;
@@ -236,9 +235,8 @@ void stp_order_ease(struct stp_chain *chain, const struct stp_real_cuda *cuda,
     if (n == 1 && order_add_sides(&behind, cuda->nodes_behind, *head) &&
         behind.n == 1 && cuda->node_type(behind.list[0], &type) == 0 &&
         type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
-        record = behind.list[0];
+        order_set_aside(chain, cuda, graph, id, behind.list[0]);
     free(behind.list);
-    order_set_aside(chain, cuda, graph, id, record);
 }
 
 bool stp_order_open(struct stp_order *order, const struct stp_real_cuda *cuda,

@@ -18,13 +18,13 @@
  *
  * NCCL's records stand beside the line of a graph's other nodes, and each has
  * the next kernel wait for it, though that follows the last kernel by its
- * stream as a rule.  CUDA cuts a graph into lines, each for a queue of the GPU.
- * With such edges as many cuts are as few, and in graphs of staged and plain
- * operations it took one that begins a line at each of NCCL's kernels: they
- * began 4 to 14 us late instead of 2.5, where kernels in a line follow each
- * other after 0.5 (a captured Llama, 2 x H200, CUDA 13.0, one profile).  So a
- * record is set aside: the next one follows it, and the kernel does not.  The
- * order of all other nodes stays as it is.  The gain is not measured yet.
+ * stream as a rule.  CUDA gives a graph's nodes to streams of its own.  In a
+ * profile of captured Llamas (2 x H200, CUDA 13.0) NCCL's kernels began 2.5 us
+ * behind the node before, and others 0.5; but in graphs with staged and plain
+ * operations 4 to 14 us, and there each of NCCL's kernels was the first node
+ * of another stream.  So a record is set aside: the next record follows it, and
+ * the next kernel does not.  The order of all other nodes stays as it is.  What
+ * that gains is not measured yet.
  *
  * Plain operations are in no order with staged ones but that of their streams:
  * they share no memory, and the GPU has room for the kernels of both.  Where
@@ -42,10 +42,10 @@ struct stp_copy {
     size_t n_bytes;
 };
 
-/* The newest of NCCL's records in the graph of a capture. */
+/* The newest of NCCL's records in the graph of a capture that was found. */
 struct stp_chain {
-    unsigned long long id;
-    CUgraphNode record; /* NULL: unknown */
+    unsigned long long id; /* 0: none was */
+    CUgraphNode record;
 };
 
 struct stp_order {
