@@ -85,6 +85,13 @@ static struct stp_comm *call_find(ncclComm_t comm)
 
 /* ---- copies ---- */
 
+/* Whether other calls of a group may use the order between the ends of this
+ * one.  Plain ones may share it, and cannot be seen here. */
+static bool around_is_shared(const struct around *a)
+{
+    return group != NULL && (group->n_calls > 1 || a->c->shares);
+}
+
 /* Copies before the kernel, or behind it, in the context of its GPU.  False if
  * CUDA refuses. */
 static bool around_copy(struct around *a, bool is_behind)
@@ -93,18 +100,17 @@ static bool around_copy(struct around *a, bool is_behind)
     CUcontext now = NULL;
     const bool is_other =
         cuda->ctx_get_current(&now) == 0 && now != a->c->context;
-    /* Plain calls of a group may share the order, and cannot be seen here. */
-    const bool between = group != NULL && (group->n_calls > 1 || a->c->shares);
     bool is_done;
 
     if (is_other && cuda->ctx_push(a->c->context) != 0) {
         a->twin->order.is_lost |= is_behind;
         return false;
     }
-    is_done = is_behind ? stp_order_end(&a->twin->order, cuda, a->capture,
-                                        a->stream, &a->out, a->node, between)
-                        : stp_order_begin(&a->twin->order, cuda, a->capture,
-                                          a->stream, &a->in, &a->node);
+    is_done = is_behind
+                  ? stp_order_end(&a->twin->order, cuda, a->capture, a->stream,
+                                  &a->out, a->node, around_is_shared(a))
+                  : stp_order_begin(&a->twin->order, cuda, a->capture,
+                                    a->stream, &a->in, &a->node);
     if (is_other)
         cuda->ctx_pop(&now);
     return is_done;
@@ -116,7 +122,8 @@ static bool around_copy(struct around *a, bool is_behind)
 static ncclResult_t around_end(struct around *a, ncclResult_t result)
 {
     if (a->twin == NULL && result == ncclSuccess)
-        stp_order_ease(&a->c->chain, &stp_stage()->cuda, a->capture, a->stream);
+        stp_order_ease(&a->c->chain, &stp_stage()->cuda, a->capture, a->stream,
+                       around_is_shared(a));
     if (a->twin == NULL)
         return result;
     if (result != ncclSuccess)

@@ -189,6 +189,52 @@ static bool order_follows(const struct stp_real_cuda *cuda, CUgraphNode node,
     return is_done && n_left == 0;
 }
 
+/* NCCL's first node waits for its event.  A node that follows it, and all else
+ * that does follows that node: the wait takes its place in the line of the
+ * node, behind what that followed.  Where CUDA refuses, it follows both. */
+static void order_line_up(const struct stp_real_cuda *cuda, CUgraph graph,
+                          CUgraphNode wait, CUgraphNode node)
+{
+    struct order_nodes last = {0}, next = {0}, behind = {0};
+    bool is_done = order_add_sides(&last, cuda->nodes_before, node) &&
+                   order_add_sides(&next, cuda->nodes_behind, node) &&
+                   order_add(&next, &node, 1) &&
+                   order_add_sides(&behind, cuda->nodes_behind, wait);
+
+    for (size_t i = 0; i < behind.n; i++)
+        is_done = is_done && order_has(&next, behind.list[i]);
+    for (size_t i = 0; i < last.n && is_done; i++)
+        if (last.list[i] != wait &&
+            cuda->graph_add_edges(graph, &last.list[i], &wait, 1) == 0)
+            cuda->graph_remove_edges(graph, &last.list[i], &node, 1);
+    for (size_t i = 0; i < behind.n && is_done; i++)
+        if (behind.list[i] != node)
+            cuda->graph_remove_edges(graph, &wait, &behind.list[i], 1);
+    free(last.list);
+    free(next.list);
+    free(behind.list);
+}
+
+/* The node that another follows and that is NCCL's first one, or NULL. */
+static CUgraphNode order_first(const struct stp_real_cuda *cuda,
+                               CUgraphNode node)
+{
+    struct order_nodes before = {0};
+    CUgraphNode first = NULL;
+    size_t n;
+    int type;
+
+    if (order_add_sides(&before, cuda->nodes_before, node))
+        for (size_t i = 0; i < before.n && first == NULL; i++)
+            if (cuda->node_type(before.list[i], &type) == 0 &&
+                type == CU_GRAPH_NODE_TYPE_WAIT_EVENT &&
+                cuda->nodes_before(before.list[i], NULL, NULL, &n) == 0 &&
+                n == 0)
+                first = before.list[i];
+    free(before.list);
+    return first;
+}
+
 /* The kernel of a record that NCCL has just captured, or NULL. */
 static CUgraphNode order_kernel(const struct stp_real_cuda *cuda,
                                 CUgraphNode record)
@@ -223,19 +269,25 @@ static void order_set_aside(struct stp_chain *chain,
 }
 
 void stp_order_ease(struct stp_chain *chain, const struct stp_real_cuda *cuda,
-                    unsigned long long id, cudaStream_t stream)
+                    unsigned long long id, cudaStream_t stream, bool between)
 {
     struct order_nodes behind = {0};
+    CUgraphNode kernel, first;
     const CUgraphNode *head;
     CUgraph graph;
     size_t n;
     int type;
 
     head = order_head(cuda, stream, &graph, &n);
-    if (n == 1 && order_add_sides(&behind, cuda->nodes_behind, *head) &&
+    kernel = n == 1 ? *head : NULL;
+    if (n == 1 && order_add_sides(&behind, cuda->nodes_behind, kernel) &&
         behind.n == 1 && cuda->node_type(behind.list[0], &type) == 0 &&
-        type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+        type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) {
         order_set_aside(chain, cuda, graph, id, behind.list[0]);
+        first = between ? NULL : order_first(cuda, kernel);
+        if (first != NULL)
+            order_line_up(cuda, graph, first, kernel);
+    }
     free(behind.list);
 }
 
@@ -311,6 +363,12 @@ static bool order_end_in_capture(struct stp_order *order,
     if (in != NULL && !follows &&
         cuda->graph_add_edges(graph, &before, &in, 1) != 0)
         return false;
+    if (in != NULL && !follows && !between) {
+        if (order_first(cuda, in) == before)
+            order_line_up(cuda, graph, before, in);
+        else if (order_follows(cuda, in, before))
+            cuda->graph_remove_edges(graph, &before, &in, 1);
+    }
     /* This operation follows the last one, and stands for it. */
     if (follows && order->out != NULL &&
         cuda->graph_remove_edges(graph, &order->out, &order->record, 1) != 0)

@@ -92,39 +92,59 @@ const std::map<char, Step> kSteps = {
     {'r', kScatter}, // a stream
     {'q', Reduce(512, 2)}, {'t', Reduce(1536, 2)}, {'o', Reduce(1536, 1, 1)}};
 
-// A record that a kernel follows by its stream is followed by the kernel's.
+// A record that a kernel follows by its stream is followed by the kernel's, and
+// the wait of NCCL's first node is in the line of a kernel, or a copy in.
 const struct GraphCase {
     const char *name;
     int version;              // of kVersions
     size_t n_grouped;         // of the first steps
-    std::string steps, added; // as kSteps has them; to the graph
+    std::string steps, added; // as kSteps has them, '>' a fork; to the graph
     std::string set_aside;    // "132": record 1, of kernel 3, by record 2
+    std::string lined_up;     // "wait1 > copy1": behind what that followed
 } graphs[] = {
-    {"plain", 0, 1, "ppp", "", "12,23"},
-    {"plain on two streams", 0, 1, "pqqp", "", "23"},
-    {"four", 0, 1, "ssss", "copy8 > record4,wait1 > copy1", "12,23,34"},
-    {"between plain ones", 0, 1, "pspsp", "copy4 > record4,wait2 > copy1",
-     "13,24,35"},
-    {"of two communicators", 0, 1, "sos",
-     "copy4 > record2,copy6 > record3,wait1 > copy1,wait2 > copy3", "13"},
+    {"plain", 0, 1, "ppp", "", "12,23", "wait1 > kernel1"},
+    {"plain on two streams", 0, 1, "pqqp", "", "23", "wait1 > kernel1"},
+    {"four", 0, 1, "ssss", "copy8 > record4", "12,23,34", "wait1 > copy1"},
+    {"between plain ones", 0, 1, "pspsp", "copy4 > record4", "13,24,35",
+     "wait1 > kernel1,wait2 > copy1"},
+    {"of two communicators", 0, 1, "sos", "copy4 > record2,copy6 > record3",
+     "13", "wait1 > copy1,wait2 > copy3"},
     {"on two streams", 0, 1, "stts",
      "copy2 > record1,copy6 > record3,copy8 > record4,record1 > copy3,"
-     "record3 > copy7,wait1 > copy1",
-     "23"},
-    {"a group of plain ones", 0, 2, "pqp", "", "132"},
+     "record3 > copy7",
+     "23", "wait1 > copy1"},
+    {"behind another stream", 0, 1, "s>t", "copy2 > record1,copy4 > record2",
+     "12", "wait1 > copy1"},
+    {"a group of plain ones", 0, 2, "pqp", "", "132", ""},
+    {"a group with a plain one", 0, 2, "sp", "copy2 > record1,wait1 > copy1",
+     "", ""},
     {"one behind a group on two streams", 0, 2, "stt",
      "copy3 > record1,copy4 > record1,copy6 > record2,record1 > copy5,"
      "wait1 > copy1,wait1 > copy2",
-     ""},
+     "", ""},
     {"a group of two communicators", 0, 2, "sos",
-     "copy4 > record2,copy6 > record3,wait1 > copy1,wait2 > copy2", "13"},
+     "copy4 > record2,copy6 > record3,wait1 > copy1,wait2 > copy2", "13", ""},
     {"a group with 300 plain ones", 0, 302, 's' + std::string(300, 'p') + 's',
-     "copy3 > record1,copy4 > record1,wait1 > copy1,wait1 > copy2", ""},
-    {"gather and scatter", 0, 1, "gr", "copy4 > record2,wait1 > copy1", "12"},
-    {"a gather without a copy in", 2, 1, "g", "copy1 > record1", ""},
-    {"a scatter without a copy out", 2, 1, "r", "wait1 > copy1", ""},
-    {"both, and one with all", 2, 1, "srgs", "copy6 > record4,wait1 > copy1",
-     "12,23,34"}};
+     "copy3 > record1,copy4 > record1,wait1 > copy1,wait1 > copy2", "", ""},
+    {"gather and scatter", 0, 1, "gr", "copy4 > record2", "12",
+     "wait1 > copy1"},
+    {"a gather without a copy in", 2, 1, "g", "copy1 > record1", "", ""},
+    {"a scatter without a copy out", 2, 1, "r", "", "", "wait1 > copy1"},
+    {"both, and one with all", 2, 1, "srgs", "copy6 > record4", "12,23,34",
+     "wait1 > copy1"}};
+
+// Puts NCCL's first node into a line: "wait1 > copy1".
+void LineUp(const std::string &pair, std::set<std::string> *graph)
+{
+    const std::vector<std::string> nodes = Split(pair, ' ');
+    std::set<std::string> lines{pair};
+
+    for (const std::string &line : *graph)
+        if (line.rfind(nodes[0] + " ", 0) != 0)
+            lines.insert(std::regex_replace(
+                line, std::regex("> " + nodes[2] + "$"), "> " + nodes[0]));
+    *graph = lines;
+}
 
 ncclResult_t RunStep(const Api &api, const Step &s, const void *in, void *out,
                      ncclComm_t comm, cudaStream_t stream)
@@ -214,6 +234,10 @@ std::set<std::string> Capture(const GraphCase &c, const Api &api, int rank,
     fake::Fork(streams[1], streams[2]);
     for (size_t first = 0; first < c.steps.size();) {
         std::vector<Step> steps;
+        if (c.steps[first] == '>') {
+            fake::Fork(streams[1], streams[2]);
+            first++;
+        }
         for (char step : c.steps.substr(first, first == 0 ? c.n_grouped : 1))
             steps.push_back(kSteps.at(step));
 
@@ -239,7 +263,8 @@ std::set<std::string> Capture(const GraphCase &c, const Api &api, int rank,
     return graph != nullptr ? fake::Describe(graph) : std::set<std::string>{};
 }
 
-TEST_F(StageJobs, AddTwoEdgesToAGraphOfAProgramThatCopiesAndSetRecordsAside)
+TEST_F(StageJobs,
+       AddTwoEdgesToAGraphOfAProgramThatCopiesAndTakeNcclsOutOfTheWay)
 {
     for (const GraphCase &c : graphs) {
         const char *version = kVersions[c.version];
@@ -262,6 +287,8 @@ TEST_F(StageJobs, AddTwoEdgesToAGraphOfAProgramThatCopiesAndSetRecordsAside)
                 EXPECT_EQ(theirs[r].erase(record + " > kernel" + pair[1]), 1U);
                 theirs[r].insert(record + " > record" + pair.back());
             }
+            for (const std::string &pair : Split(c.lined_up, ','))
+                LineUp(pair, &theirs[r]);
             EXPECT_EQ(ours[r], theirs[r]);
         }
     }
