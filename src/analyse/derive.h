@@ -53,17 +53,13 @@ enum { STP_DERIVE_PASSES = 3 };
 #define STP_DERIVE_MIN_GAIN 0.02
 
 /* Microseconds that a staged collective of a CUDA graph must save, as between
- * the other kernels of a job's graph it saves less.  Each of a Llama's 24
- * all-reduces of 1, 2, 4 and 8 MiB, among 2,000 nodes, NCCL 2.28.9:
- *
- *   4 x H100  6.4 to 10.1 less than back to back
- *   2 x H200  5.3 to 9.1 less than in captured iterations, where they saved
- *             3.6, 12.8, 12.1 and 9.6, and 2.1 to 7.0 less than back to back
- *
- * One all-gather of the graph stayed plain there: graphs of staged and plain
- * calls took 130 us longer (2 x H200), until stage/order.h set NCCL's records
- * aside, since when none was measured. */
-#define STP_DERIVE_GRAPH_US 11
+ * the other kernels of a job's graph it may save less.  Each of a Llama's 24
+ * all-reduces of 1, 2, 4 and 8 MiB, among 2,000 nodes, saved 1.8, 16.2, 11.9
+ * and 7.9 (2 x H200, NCCL 2.28.9): up to 1.8 less than in captured iterations,
+ * up to 5.8 more than back to back, and those of 512 KiB lost 0.4.  On 4 GPUs
+ * it was not measured since stage/order.h takes NCCL's nodes out of the way,
+ * which is what the rest stands for. */
+#define STP_DERIVE_GRAPH_US 5
 
 /* The least gain back to back of another protocol over all-reduces of LL, where
  * no captured iterations are to follow.  Such

@@ -107,7 +107,7 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
                 "# Times with graph 0 are of collectives that are launched one "
                 "by one; with graph 1, of CUDA graphs, of iterations less "
                 "their compute or back to back: a rule saves at least %d us, "
-                "as a job's graph may lose 10 of them between its other "
+                "as a job's graph may lose some of them between its other "
                 "kernels. Both copies are in them.\n",
                 STP_DERIVE_GRAPH_US);
     if (has_overlap && is_staged)
