@@ -51,7 +51,8 @@ struct stp_cuda_staging {
     bool in_group;
     struct stp_cuda_copy due[STP_CUDA_STAGED];
     unsigned n_due;
-    uint64_t n_bytes; /* of each window that are in use */
+    uint64_t n_bytes;             /* of each window that are in use */
+    void *records[STP_N_STREAMS]; /* NCCL's last ones of a capture, or NULL */
 };
 
 /* One GPU, and its rank of the communicator. */
@@ -229,6 +230,12 @@ enum stp_status stp_cuda_stage_end(struct stp_cuda_rank *rank,
 /* Names the kernel in NCCL's graph of a collective, as
  * stp_device_run.kernel. */
 void stp_cuda_graph_kernel(cudaGraph_t graph, char kernel[STP_KERNEL_NAME]);
+
+/* Sets the event record '*last' aside, behind a call of NCCL that is captured
+ * on its stream, as the staging library does (stage/order.h): the call's own
+ * record, '*last' from now on, follows it, and its kernel does not.  NULL: the
+ * capture begins, or its last record is not known. */
+void stp_cuda_graph_ease(cudaStream_t stream, void **last);
 
 /* ---- cuda_rank.c, cuda_open.c ---- */
 

@@ -4,9 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/room.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/cuda_name.h"
 #include "device/dl_table.h"
+
+struct edge {
+    char data[8]; /* a CUgraphEdgeData, which CUDA has from 12.3 on */
+};
 
 /* libcuda's functions: the runtime knows no kernels that others launched. */
 struct driver {
@@ -15,7 +20,20 @@ struct driver {
     CUresult (*kernel)(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *params);
     CUresult (*function_name)(const char **name, CUfunction function);
     CUresult (*kernel_name)(const char **name, CUkernel kernel);
+    CUresult (*capture)(CUstream stream, CUstreamCaptureStatus *status,
+                        cuuint64_t *id, CUgraph *graph,
+                        const CUgraphNode **nodes, size_t *n);
+    CUresult (*before)(CUgraphNode node, CUgraphNode *nodes, struct edge *edges,
+                       size_t *n);
+    CUresult (*behind)(CUgraphNode node, CUgraphNode *nodes, struct edge *edges,
+                       size_t *n);
+    CUresult (*add)(CUgraph graph, const CUgraphNode *from,
+                    const CUgraphNode *to, size_t n);
+    CUresult (*remove)(CUgraph graph, const CUgraphNode *from,
+                       const CUgraphNode *to, size_t n);
 };
+
+enum { FOR_KERNELS = 5 };
 
 static const struct stp_dl_symbol functions[] = {
     {"cuGraphGetNodes", offsetof(struct driver, nodes)},
@@ -23,7 +41,22 @@ static const struct stp_dl_symbol functions[] = {
     {"cuGraphKernelNodeGetParams_v2", offsetof(struct driver, kernel)},
     {"cuFuncGetName", offsetof(struct driver, function_name)},
     {"cuKernelGetName", offsetof(struct driver, kernel_name)},
+    {"cuStreamGetCaptureInfo_v2", offsetof(struct driver, capture)},
+    {"cuGraphNodeGetDependencies_v2", offsetof(struct driver, before)},
+    {"cuGraphNodeGetDependentNodes_v2", offsetof(struct driver, behind)},
+    {"cuGraphAddDependencies", offsetof(struct driver, add)},
+    {"cuGraphRemoveDependencies", offsetof(struct driver, remove)},
 };
+
+/* The first 'n' of the functions; those behind FOR_KERNELS are of CUDA 12.3. */
+static bool graph_open_driver(struct driver *driver, size_t n)
+{
+    /* The runtime has opened the library already. */
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+
+    return library != NULL && stp_dl_find(library, "libcuda", functions, n, "",
+                                          driver, NULL) == STP_OK;
+}
 
 /* NULL if nobody knows. */
 static const char *graph_kernel_name(const struct driver *driver,
@@ -83,14 +116,9 @@ void stp_cuda_graph_kernel(cudaGraph_t graph, char kernel[STP_KERNEL_NAME])
     struct contents contents = {0};
     struct driver driver;
     size_t n = MAX_NODES;
-    /* The runtime has opened the library already. */
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 
     kernel[0] = '\0';
-    if (library == NULL ||
-        stp_dl_find(library, "libcuda", functions,
-                    sizeof(functions) / sizeof(functions[0]), "", &driver,
-                    NULL) != STP_OK ||
+    if (!graph_open_driver(&driver, FOR_KERNELS) ||
         driver.nodes(graph, nodes, &n) != CUDA_SUCCESS)
         return;
     for (size_t i = 0; i < n && i < MAX_NODES; i++)
@@ -99,4 +127,39 @@ void stp_cuda_graph_kernel(cudaGraph_t graph, char kernel[STP_KERNEL_NAME])
         snprintf(kernel, STP_KERNEL_NAME, "%s", contents.symmetric);
     else if (contents.has_copies && !contents.has_kernels)
         snprintf(kernel, STP_KERNEL_NAME, STP_COPY_ENGINES);
+}
+
+void stp_cuda_graph_ease(cudaStream_t stream, void **last)
+{
+    enum { MOST = 16 };
+    CUgraphNode near[MOST], kernel, record, from = *last;
+    struct edge edges[MOST];
+    CUstreamCaptureStatus status;
+    CUgraphNodeType type;
+    struct driver driver;
+    const CUgraphNode *head;
+    cuuint64_t id;
+    CUgraph graph;
+    size_t n = 0, n_near = MOST;
+
+    *last = NULL;
+    if (!graph_open_driver(&driver, STP_N_OF(functions)) ||
+        driver.capture(stream, &status, &id, &graph, &head, &n) !=
+            CUDA_SUCCESS ||
+        status != CU_STREAM_CAPTURE_STATUS_ACTIVE || n != 1)
+        return;
+    kernel = *head;
+    if (driver.behind(kernel, near, edges, &n_near) != CUDA_SUCCESS ||
+        n_near != 1 || driver.type(near[0], &type) != CUDA_SUCCESS ||
+        type != CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+        return;
+    *last = record = near[0];
+    n_near = MOST;
+    if (from == NULL ||
+        driver.before(kernel, near, edges, &n_near) != CUDA_SUCCESS)
+        return;
+    for (size_t i = 0; i < n_near && i < MOST; i++)
+        if (near[i] == from &&
+            driver.add(graph, &from, &record, 1) == CUDA_SUCCESS)
+            driver.remove(graph, &from, &kernel, 1);
 }

@@ -615,6 +615,7 @@ static enum stp_status cuda_begin_capture(void *self, struct stp_error *err)
     STP_TRY(rank_begin(r, err));
     STP_TRY(stp_cuda_events(r, 0, err));
     r->captures = true;
+    memset(r->staging.records, 0, sizeof(r->staging.records));
     /* Other ranks of the thread may still capture when this one's graph is made
      * ready, which stricter modes forbid. */
     result = cudaStreamBeginCapture(r->stream[STP_STREAM_MAIN],

@@ -304,8 +304,13 @@ enum stp_status stp_cuda_stage_end(struct stp_cuda_rank *r,
     struct stp_cuda_staging *staging = &r->staging;
     enum stp_status status = STP_OK;
 
-    for (unsigned i = 0; i < staging->n_due; i++)
+    for (unsigned i = 0; i < staging->n_due; i++) {
+        const unsigned stream = staging->due[i].stream;
+
+        if (r->captures)
+            stp_cuda_graph_ease(r->stream[stream], &staging->records[stream]);
         STP_THEN(status, stage_copy(r, &staging->due[i], err));
+    }
     staging->n_due = 0;
     staging->n_bytes = 0;
     return status;
