@@ -189,9 +189,9 @@ static bool order_follows(const struct stp_real_cuda *cuda, CUgraphNode node,
     return is_done && n_left == 0;
 }
 
-/* NCCL's first node waits for its event.  A node that follows it, and all else
- * that does follows that node: the wait takes its place in the line of the
- * node, behind what that followed.  Where CUDA refuses, it follows both. */
+/* NCCL's first node waits for its event.  If nothing follows it but a node and
+ * what follows that, it takes its place in the line of the node: behind what
+ * that followed, and before it.  Where CUDA refuses, the node follows both. */
 static void order_line_up(const struct stp_real_cuda *cuda, CUgraph graph,
                           CUgraphNode wait, CUgraphNode node)
 {
@@ -215,7 +215,7 @@ static void order_line_up(const struct stp_real_cuda *cuda, CUgraph graph,
     free(behind.list);
 }
 
-/* The node that another follows and that is NCCL's first one, or NULL. */
+/* A wait that a node follows and that follows nothing, or NULL. */
 static CUgraphNode order_first(const struct stp_real_cuda *cuda,
                                CUgraphNode node)
 {
@@ -364,7 +364,7 @@ static bool order_end_in_capture(struct stp_order *order,
         cuda->graph_add_edges(graph, &before, &in, 1) != 0)
         return false;
     if (in != NULL && !follows && !between) {
-        if (order_first(cuda, in) == before)
+        if (order_role(order, cuda, before) == CU_GRAPH_NODE_TYPE_WAIT_EVENT)
             order_line_up(cuda, graph, before, in);
         else if (order_follows(cuda, in, before))
             cuda->graph_remove_edges(graph, &before, &in, 1);

@@ -115,6 +115,8 @@ const struct GraphCase {
      "23", "wait1 > copy1"},
     {"behind another stream", 0, 1, "s>t", "copy2 > record1,copy4 > record2",
      "12", "wait1 > copy1"},
+    {"behind a wait of the program", 0, 1, "wsp", "copy2 > record1", "",
+     "wait2 > copy1,wait3 > kernel2"},
     {"a group of plain ones", 0, 2, "pqp", "", "132", ""},
     {"a group with a plain one", 0, 2, "sp", "copy2 > record1,wait1 > copy1",
      "", ""},
@@ -230,9 +232,12 @@ std::set<std::string> Capture(const GraphCase &c, const Api &api, int rank,
             hands[s.comm].Copy(s, data.data(), streams[s.stream], is_in);
     };
     fake::BeginCapture(streams[1]);
-    fake::EnqueueAction(streams[1], [] {});
+    if (c.steps[0] == 'w')
+        fake::AddWait(streams[1], fake::NewEvent(), true);
+    else
+        fake::EnqueueAction(streams[1], [] {});
     fake::Fork(streams[1], streams[2]);
-    for (size_t first = 0; first < c.steps.size();) {
+    for (size_t first = c.steps[0] == 'w'; first < c.steps.size();) {
         std::vector<Step> steps;
         if (c.steps[first] == '>') {
             fake::Fork(streams[1], streams[2]);

@@ -433,7 +433,7 @@ Node *EnqueueKernel(cudaStream_t stream, const Launch &launch, const char *name,
 
     if (node != nullptr)
         node->kernel = name;
-    if (node != nullptr && also != nullptr)
+    if (node != nullptr && also != nullptr && node->after != std::vector{also})
         node->after.push_back(also);
     return node;
 }
@@ -474,7 +474,7 @@ Node *AddWait(cudaStream_t stream, Event *event, bool is_behind)
     Node *node = AddNode(s->graph, kWait, {}, event);
 
     if (is_behind)
-        std::swap(node->after, s->after);
+        node->after = std::exchange(s->after, {node});
     return node;
 }
 
