@@ -122,8 +122,7 @@ static bool around_copy(struct around *a, bool is_behind)
 static ncclResult_t around_end(struct around *a, ncclResult_t result)
 {
     if (a->twin == NULL && result == ncclSuccess)
-        stp_order_ease(&a->c->chain, &stp_stage()->cuda, a->capture, a->stream,
-                       around_is_shared(a));
+        stp_order_ease(&stp_stage()->cuda, a->stream, around_is_shared(a));
     if (a->twin == NULL)
         return result;
     if (result != ncclSuccess)

@@ -44,8 +44,7 @@ struct stp_comm {
     struct stp_twin twins[STP_N_TWINS];
     int n_twins;
     size_t n_used; /* bytes of each twin's memory, by the calls of a group */
-    struct stp_chain chain; /* of its own calls */
-    bool is_left;           /* ended with operations on their way, and twins */
+    bool is_left;  /* ended with operations on their way, and twins */
 };
 
 /* A communicator that an application is about to get. */

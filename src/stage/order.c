@@ -38,20 +38,19 @@ static const CUgraphNode *order_head(const struct stp_real_cuda *cuda,
     return NULL;
 }
 
-/* The type of a node that waits for NCCL's event, or records it; -1: of none.
- */
-static int order_role(const struct stp_order *order,
-                      const struct stp_real_cuda *cuda, CUgraphNode node)
+/* The type of a node that waits for an event, or records it; -1: of none. */
+static int order_role(const struct stp_real_cuda *cuda, CUevent event,
+                      CUgraphNode node)
 {
-    CUevent event = NULL;
+    CUevent other = NULL;
     int type;
 
     return cuda->node_type(node, &type) == 0 &&
                    ((type == CU_GRAPH_NODE_TYPE_WAIT_EVENT &&
-                     cuda->wait_event(node, &event) == 0) ||
+                     cuda->wait_event(node, &other) == 0) ||
                     (type == CU_GRAPH_NODE_TYPE_EVENT_RECORD &&
-                     cuda->record_event(node, &event) == 0)) &&
-                   event == order->event
+                     cuda->record_event(node, &other) == 0)) &&
+                   other == event
                ? type
                : -1;
 }
@@ -122,14 +121,14 @@ static bool order_look(const struct stp_order *order,
             order_add_sides(&behind, cuda->nodes_behind, behind.list[i]) &&
             order_add_sides(&sides, cuda->nodes_before, behind.list[i]);
         if (*record == NULL &&
-            order_role(order, cuda, behind.list[i]) ==
+            order_role(cuda, order->event, behind.list[i]) ==
                 CU_GRAPH_NODE_TYPE_EVENT_RECORD &&
             cuda->nodes_behind(behind.list[i], NULL, NULL, &n) == 0 && n == 0)
             *record = behind.list[i];
     }
     for (size_t i = 0; i < sides.n && *before == NULL; i++)
         if (!order_has(&behind, sides.list[i]) &&
-            order_role(order, cuda, sides.list[i]) >= 0)
+            order_role(cuda, order->event, sides.list[i]) >= 0)
             *before = sides.list[i];
     free(behind.list);
     free(sides.list);
@@ -160,15 +159,14 @@ static bool order_search(const struct stp_order *order,
     return is_found;
 }
 
-/* Whether a node follows a record, and would without it follow all that the
- * record does, but for records. */
+/* Whether a node follows all that a record does, but for records, also without
+ * that one. */
 static bool order_follows(const struct stp_real_cuda *cuda, CUgraphNode node,
                           CUgraphNode record)
 {
     struct order_nodes due = {0}, seen = {0};
     bool is_done = order_add_sides(&due, cuda->nodes_before, record) &&
-                   order_add_sides(&seen, cuda->nodes_before, node) &&
-                   order_has(&seen, record);
+                   order_add_sides(&seen, cuda->nodes_before, node);
     size_t n_left = due.n;
     int type;
 
@@ -215,26 +213,6 @@ static void order_line_up(const struct stp_real_cuda *cuda, CUgraph graph,
     free(behind.list);
 }
 
-/* A wait that a node follows and that follows nothing, or NULL. */
-static CUgraphNode order_first(const struct stp_real_cuda *cuda,
-                               CUgraphNode node)
-{
-    struct order_nodes before = {0};
-    CUgraphNode first = NULL;
-    size_t n;
-    int type;
-
-    if (order_add_sides(&before, cuda->nodes_before, node))
-        for (size_t i = 0; i < before.n && first == NULL; i++)
-            if (cuda->node_type(before.list[i], &type) == 0 &&
-                type == CU_GRAPH_NODE_TYPE_WAIT_EVENT &&
-                cuda->nodes_before(before.list[i], NULL, NULL, &n) == 0 &&
-                n == 0)
-                first = before.list[i];
-    free(before.list);
-    return first;
-}
-
 /* The kernel of a record that NCCL has just captured, or NULL. */
 static CUgraphNode order_kernel(const struct stp_real_cuda *cuda,
                                 CUgraphNode record)
@@ -251,65 +229,76 @@ static CUgraphNode order_kernel(const struct stp_real_cuda *cuda,
     return kernel;
 }
 
-/* Where CUDA refuses, the kernel goes on to wait for the last record. */
-static void order_set_aside(struct stp_chain *chain,
-                            const struct stp_real_cuda *cuda, CUgraph graph,
-                            unsigned long long id, CUgraphNode record)
+/* Sets the records aside that a kernel follows, and, if it 'lines_up', puts the
+ * wait into its line.  Where CUDA refuses, the kernel goes on to wait. */
+static void order_ease(const struct stp_real_cuda *cuda, CUgraph graph,
+                       CUevent event, CUgraphNode kernel, CUgraphNode record,
+                       bool lines_up)
 {
-    const CUgraphNode last = chain->id == id ? chain->record : NULL;
-    CUgraphNode kernel;
+    struct order_nodes before = {0};
 
-    *chain = (struct stp_chain){id, record};
-    if (last == NULL || last == record)
-        return;
-    kernel = order_kernel(cuda, record);
-    if (kernel != NULL && order_follows(cuda, kernel, last) &&
-        cuda->graph_add_edges(graph, &last, &record, 1) == 0)
-        cuda->graph_remove_edges(graph, &last, &kernel, 1);
+    if (order_add_sides(&before, cuda->nodes_before, kernel))
+        for (size_t i = 0; i < before.n; i++) {
+            const CUgraphNode node = before.list[i];
+            const int role = order_role(cuda, event, node);
+
+            if (role == CU_GRAPH_NODE_TYPE_EVENT_RECORD &&
+                order_follows(cuda, kernel, node) &&
+                cuda->graph_add_edges(graph, &node, &record, 1) == 0)
+                cuda->graph_remove_edges(graph, &node, &kernel, 1);
+            if (role == CU_GRAPH_NODE_TYPE_WAIT_EVENT && lines_up)
+                order_line_up(cuda, graph, node, kernel);
+        }
+    free(before.list);
 }
 
-void stp_order_ease(struct stp_chain *chain, const struct stp_real_cuda *cuda,
-                    unsigned long long id, cudaStream_t stream, bool between)
+/* The event that the only node behind the stream's end records, which is a node
+ * itself; NULL: there are others. */
+static CUevent order_event(const struct stp_real_cuda *cuda,
+                           cudaStream_t stream, CUgraph *graph,
+                           CUgraphNode *kernel, CUgraphNode *record)
 {
     struct order_nodes behind = {0};
-    CUgraphNode kernel, first;
+    CUevent event = NULL;
     const CUgraphNode *head;
-    CUgraph graph;
     size_t n;
     int type;
 
-    head = order_head(cuda, stream, &graph, &n);
-    kernel = n == 1 ? *head : NULL;
-    if (n == 1 && order_add_sides(&behind, cuda->nodes_behind, kernel) &&
-        behind.n == 1 && cuda->node_type(behind.list[0], &type) == 0 &&
-        type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) {
-        order_set_aside(chain, cuda, graph, id, behind.list[0]);
-        first = between ? NULL : order_first(cuda, kernel);
-        if (first != NULL)
-            order_line_up(cuda, graph, first, kernel);
+    head = order_head(cuda, stream, graph, &n);
+    if (n == 1) {
+        *kernel = *head;
+        if (order_add_sides(&behind, cuda->nodes_behind, *kernel) &&
+            behind.n == 1) {
+            *record = behind.list[0];
+            if (cuda->node_type(*record, &type) != 0 ||
+                type != CU_GRAPH_NODE_TYPE_EVENT_RECORD ||
+                cuda->record_event(*record, &event) != 0)
+                event = NULL;
+        }
     }
     free(behind.list);
+    return event;
+}
+
+void stp_order_ease(const struct stp_real_cuda *cuda, cudaStream_t stream,
+                    bool between)
+{
+    CUgraphNode kernel, record;
+    CUgraph graph;
+    CUevent event = order_event(cuda, stream, &graph, &kernel, &record);
+
+    if (event != NULL)
+        order_ease(cuda, graph, event, kernel, record, !between);
 }
 
 bool stp_order_open(struct stp_order *order, const struct stp_real_cuda *cuda,
                     cudaStream_t stream)
 {
-    struct order_nodes behind = {0};
     CUgraphNode before, record;
-    const CUgraphNode *head;
     CUgraph graph;
     size_t n;
-    int type;
 
-    head = order_head(cuda, stream, &graph, &n);
-    if (n == 1)
-        order_add_sides(&behind, cuda->nodes_behind, *head);
-    for (size_t i = 0; i < behind.n && order->event == NULL; i++)
-        if (cuda->node_type(behind.list[i], &type) != 0 ||
-            type != CU_GRAPH_NODE_TYPE_EVENT_RECORD ||
-            cuda->record_event(behind.list[i], &order->event) != 0)
-            order->event = NULL;
-    free(behind.list);
+    order->event = order_event(cuda, stream, &graph, &before, &record);
     /* A copy that NCCL's first node followed could not follow it. */
     return order->event != NULL &&
            order_search(order, cuda, stream, NULL, &before, &record) &&
@@ -343,12 +332,10 @@ static bool order_end_in_capture(struct stp_order *order,
                                  const struct stp_copy *copy, CUgraphNode in,
                                  bool between)
 {
-    const bool is_here = order->id == id;
-    const bool is_there = is_here && order->stream == stream;
-    const bool follows = is_there && !between;
-    CUgraphNode before, record, out;
+    CUgraphNode before, record, kernel, first, out;
     const CUgraphNode *head;
     CUgraph graph;
+    bool follows;
     size_t n;
 
     if (!order_search(order, cuda, stream, in, &before, &record) ||
@@ -359,23 +346,25 @@ static bool order_end_in_capture(struct stp_order *order,
     if (head == NULL)
         return false;
     out = *head;
-    order_set_aside(&order->chain, cuda, graph, id, record);
-    if (in != NULL && !follows &&
-        cuda->graph_add_edges(graph, &before, &in, 1) != 0)
-        return false;
-    if (in != NULL && !follows && !between) {
-        if (order_role(order, cuda, before) == CU_GRAPH_NODE_TYPE_WAIT_EVENT)
+    kernel = order_kernel(cuda, record);
+    if (kernel != NULL)
+        order_ease(cuda, graph, order->event, kernel, record,
+                   in == NULL && !between);
+    /* The stream may have been led elsewhere since the last operation. */
+    first = in != NULL ? in : kernel;
+    follows = order->id == id && !between && first != NULL &&
+              order_follows(cuda, first, order->record);
+    if (in != NULL && !follows) {
+        if (cuda->graph_add_edges(graph, &before, &in, 1) != 0)
+            return false;
+        if (!between && order_role(cuda, order->event, before) ==
+                            CU_GRAPH_NODE_TYPE_WAIT_EVENT)
             order_line_up(cuda, graph, before, in);
-        else if (order_follows(cuda, in, before))
-            cuda->graph_remove_edges(graph, &before, &in, 1);
     }
     /* This operation follows the last one, and stands for it. */
-    if (follows && order->out != NULL &&
-        cuda->graph_remove_edges(graph, &order->out, &order->record, 1) != 0)
-        return false;
+    if (follows && order->out != NULL)
+        cuda->graph_remove_edges(graph, &order->out, &order->record, 1);
     order->out = copy->to != NULL ? out : NULL;
-    order->stream =
-        is_here && order->record == record && !is_there ? NULL : stream;
     order->record = record;
     order->id = id;
     return order->out == NULL ||

@@ -10,11 +10,13 @@
  * an operation is copied into is free of the one before, wherever that is.
  *
  * On a stream, the copy in waits for the event, and the copy out is followed by
- * a record of it.  In a graph that takes no node and, as long as the operations
- * are on one stream, two edges: the first copy in follows NCCL's first node,
- * and NCCL's last one the last copy out.  So a graph has the nodes that a
- * program would have that copies by itself, may be launched several times and
- * beside others, and one memory serves any number of graphs.
+ * a record of it.  In a graph that takes no node and, as long as each operation
+ * follows the last one anyway, two edges: the first copy in follows NCCL's
+ * first node, and NCCL's last one the last copy out.  Edges alone say whether
+ * it does: a program may lead a stream elsewhere, or make another of the same
+ * name.  So a graph has the nodes that a program would have that copies by
+ * itself, may be launched several times and beside others, and one memory
+ * serves any number of graphs.
  *
  * NCCL's nodes stand beside the line of a graph's other ones: the first kernel
  * waits for the first node, and each other for a record, though it follows the
@@ -45,35 +47,27 @@ struct stp_copy {
     size_t n_bytes;
 };
 
-/* The newest of NCCL's records in the graph of a capture that was found. */
-struct stp_chain {
-    unsigned long long id; /* 0: none was */
-    CUgraphNode record;
-};
-
 struct stp_order {
     CUevent event;        /* NCCL's, as long as it has it; NULL */
     _Atomic bool is_lost; /* a copy's end is unknown: it has no record */
 
     /* In the graph that is captured, if 'id' is its capture's, or was. */
     unsigned long long id;
-    cudaStream_t stream; /* of the last operation; NULL: several */
-    CUgraphNode record;  /* NCCL's, behind that, */
-    CUgraphNode out;     /* and the copy that it follows; NULL: it need not */
-    struct stp_chain chain;
+    CUgraphNode record; /* NCCL's, behind the last operation, */
+    CUgraphNode out;    /* and the copy that it follows; NULL: it need not */
 };
 
 /* The capture that a stream is in, 0 for none; false if CUDA does not tell. */
 bool stp_order_capture(const struct stp_real_cuda *cuda, cudaStream_t stream,
                        unsigned long long *id);
 
-/* Behind a plain call: its kernel, the last node of the stream, waits for the
- * chain's record no more, if it follows all before that anyway; its own record,
- * the chain's from now on, follows that one.  NCCL's first node, if the kernel
- * follows it, takes its place in the line, unless other operations of a group
- * may come 'between'. */
-void stp_order_ease(struct stp_chain *chain, const struct stp_real_cuda *cuda,
-                    unsigned long long id, cudaStream_t stream, bool between);
+/* Behind a plain call: its kernel, the last node of the stream, waits for
+ * NCCL's last record no more, if it follows all before that anyway; its own
+ * record follows that one.  NCCL's first node, if the kernel follows it, takes
+ * its place in the line, unless other operations of a group may come 'between'.
+ */
+void stp_order_ease(const struct stp_real_cuda *cuda, cudaStream_t stream,
+                    bool between);
 
 /* Learns the event from the first call of the communicator, captured on the
  * stream behind a copy.  False if NCCL keeps its order in another way. */

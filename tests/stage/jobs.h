@@ -167,7 +167,8 @@ struct Call {
     size_t count;
     int type, op;
     bool in_place;
-    int stream; // of the rank, below kStreams
+    int stream;       // of the rank, below kStreams
+    bool starts_over; // of a graph: it follows no node
 };
 
 struct Action {
@@ -182,13 +183,8 @@ struct Action {
     } kind;
     std::vector<Call> calls{};
     bool is_group = false, fills_late = false;
-    enum {
-        kNone,
-        kForks,
-        kEager,
-        kOther
-    } beside = kNone; // on stream 2, while
-                      // 1 is captured
+    enum Beside { kNone, kForks, kEager, kOther };
+    Beside beside = kNone; // on stream 2, while 1 is captured
     int number = 0, stream = 0;
     std::array<int, kMaxRanks> colors{};
 };
@@ -272,12 +268,13 @@ class Generator
         } else if (kind < 11) {
             a.kind = Action::kCapture;
             a.number = program_.n_graphs;
-            a.beside = static_cast<decltype(a.beside)>(Below(4));
+            a.beside = static_cast<Action::Beside>(Below(4));
             a.is_group = Below(3) == 0 && a.beside <= Action::kForks;
-            for (uint64_t i = Below(4) + 1; i > 0; i--) {
+            for (uint64_t i = Below(9) + 1; i > 0; i--) {
                 a.calls.push_back(NewCall());
                 a.calls.back().stream =
                     a.beside > 0 ? 1 + static_cast<int>(Below(2)) : 1;
+                a.calls.back().starts_over = !a.is_group && Below(3) == 0;
             }
             for (int i = 1 + (a.beside == Action::kOther); i > 0; i--) {
                 graphs_.push_back(a);
@@ -484,6 +481,8 @@ class Rank
         const int me = RankIn(u->call.comm);
         const size_t n = NumberIn(*u);
 
+        if (u->call.starts_over)
+            fake::StartOver(streams_[u->call.stream]);
         fake::EnqueueAction(streams_[u->call.stream], [u, me, n] {
             u->iteration++;
             for (size_t i = 0; i < n; i++)

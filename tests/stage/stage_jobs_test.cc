@@ -98,7 +98,8 @@ const struct GraphCase {
     const char *name;
     int version;              // of kVersions
     size_t n_grouped;         // of the first steps
-    std::string steps, added; // as kSteps has them, '>' a fork; to the graph
+    std::string steps, added; // as kSteps has them, '>' a fork, '<' a new
+                              // begin of stream 1; to the graph
     std::string set_aside;    // "132": record 1, of kernel 3, by record 2
     std::string lined_up;     // "wait1 > copy1": behind what that followed
 } graphs[] = {
@@ -113,8 +114,10 @@ const struct GraphCase {
      "copy2 > record1,copy6 > record3,copy8 > record4,record1 > copy3,"
      "record3 > copy7",
      "23", "wait1 > copy1"},
-    {"behind another stream", 0, 1, "s>t", "copy2 > record1,copy4 > record2",
-     "12", "wait1 > copy1"},
+    {"behind another stream", 0, 1, "s>t", "copy4 > record2", "12",
+     "wait1 > copy1"},
+    {"behind nothing", 0, 1, "s<s",
+     "copy2 > record1,copy4 > record2,record1 > copy3", "", "wait1 > copy1"},
     {"behind a wait of the program", 0, 1, "wsp", "copy2 > record1", "",
      "wait2 > copy1,wait3 > kernel2"},
     {"a group of plain ones", 0, 2, "pqp", "", "132", ""},
@@ -130,7 +133,8 @@ const struct GraphCase {
      "copy3 > record1,copy4 > record1,wait1 > copy1,wait1 > copy2", "", ""},
     {"gather and scatter", 0, 1, "gr", "copy4 > record2", "12",
      "wait1 > copy1"},
-    {"a gather without a copy in", 2, 1, "g", "copy1 > record1", "", ""},
+    {"a gather without a copy in", 2, 1, "g", "copy1 > record1", "",
+     "wait1 > kernel1"},
     {"a scatter without a copy out", 2, 1, "r", "", "", "wait1 > copy1"},
     {"both, and one with all", 2, 1, "srgs", "copy6 > record4", "12,23,34",
      "wait1 > copy1"}};
@@ -239,10 +243,11 @@ std::set<std::string> Capture(const GraphCase &c, const Api &api, int rank,
     fake::Fork(streams[1], streams[2]);
     for (size_t first = c.steps[0] == 'w'; first < c.steps.size();) {
         std::vector<Step> steps;
-        if (c.steps[first] == '>') {
+        if (c.steps[first] == '>')
             fake::Fork(streams[1], streams[2]);
-            first++;
-        }
+        if (c.steps[first] == '<')
+            fake::StartOver(streams[1]);
+        first += kSteps.count(c.steps[first]) == 0;
         for (char step : c.steps.substr(first, first == 0 ? c.n_grouped : 1))
             steps.push_back(kSteps.at(step));
 

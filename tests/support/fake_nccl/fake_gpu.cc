@@ -294,10 +294,7 @@ void Lock(const std::function<void()> &action)
     action();
 }
 
-namespace
-{
-
-bool RunOneStep()
+static bool RunOneStep()
 {
     const size_t n = gpu.streams.size();
 
@@ -323,14 +320,12 @@ bool RunOneStep()
 }
 
 // Gives GPUs a chance to be ahead of the host.
-void RunSome()
+static void RunSome()
 {
     for (uint64_t n = Random(6); n > 2 && RunOneStep(); n--)
         ;
     gpu.changed.notify_all();
 }
-
-} // namespace
 
 bool WaitUntil(const std::function<bool()> &condition)
 {
@@ -392,11 +387,8 @@ uint64_t CaptureOf(cudaStream_t stream)
     return graph != nullptr ? graph->id : 0;
 }
 
-namespace
-{
-
-Node *AddNode(Graph *graph, int type, const std::vector<Node *> &after,
-              Event *event = nullptr)
+static Node *AddNode(Graph *graph, int type, const std::vector<Node *> &after,
+                     Event *event = nullptr)
 {
     Node &node = graph->nodes.emplace_back();
 
@@ -407,7 +399,7 @@ Node *AddNode(Graph *graph, int type, const std::vector<Node *> &after,
     return &node;
 }
 
-Node *Enqueue(cudaStream_t stream, const Launch &launch, int type)
+static Node *Enqueue(cudaStream_t stream, const Launch &launch, int type)
 {
     Locked lock;
     Stream *s = StreamOf(stream);
@@ -423,8 +415,6 @@ Node *Enqueue(cudaStream_t stream, const Launch &launch, int type)
     s->after = {node};
     return node;
 }
-
-} // namespace
 
 Node *EnqueueKernel(cudaStream_t stream, const Launch &launch, const char *name,
                     Node *also)
@@ -483,6 +473,11 @@ Node *AddRecord(Event *event, Node *after)
     Locked lock;
 
     return AddNode(after->graph, kRecord, {after}, event);
+}
+
+void StartOver(cudaStream_t stream)
+{
+    Lock([=] { StreamOf(stream)->after.clear(); });
 }
 
 // Whether nodes wait for each other.

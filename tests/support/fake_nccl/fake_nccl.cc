@@ -2,11 +2,10 @@
 // the GPUs of fake_gpu.h, as the real one does:
 //
 // - operations of a communicator, and of those that share its resources, run
-// one
-//   after the other, in the order of the calls, also across graphs, for which
-//   NCCL has an event: what is captured stands between nodes that wait for it
-//   and record it; those of a group follow all its streams, which go on behind
-//   them;
+//   one after the other, in the order of the calls, also across graphs, for
+//   which NCCL has an event: what is captured stands between nodes that wait
+//   for it and record it; those of a group follow all its streams, which go on
+//   behind them;
 // - calls of a group start at its end, those that take all ranks at once, and
 //   what is sent behind collectives; a communicator's first operation takes all
 //   ranks; an abort acts at once, but for symmetric kernels, and waits at the
@@ -304,15 +303,12 @@ ncclResult_t Reclaim(ncclComm_t comm)
 
 // ---- for tests ----
 
-namespace fake
-{
-
-uint64_t CountSymmetric()
+uint64_t fake::CountSymmetric()
 {
     return n_symmetric;
 }
 
-uint64_t CountCalls(const std::string &call)
+uint64_t fake::CountCalls(const std::string &call)
 {
     uint64_t n = 0;
 
@@ -320,13 +316,11 @@ uint64_t CountCalls(const std::string &call)
     return n;
 }
 
-void FailNext(int n_allocations, int n_splits)
+void fake::FailNext(int n_allocations, int n_splits)
 {
     alloc_failures = n_allocations;
     split_failures = n_splits;
 }
-
-} // namespace fake
 
 static ncclResult_t Count(const char *call)
 {
