@@ -764,7 +764,8 @@ TEST_F(StageJobs, ReportEachKindOfCall)
 // An order of NCCL that the library does not know.
 TEST_F(StageJobs, AreNotStagedWhereNcclOrdersGraphsInAnotherWay)
 {
-    for (const char *order : {"none", "behind the stream"}) {
+    for (const char *order :
+         {"none", "behind the stream", "also of launches"}) {
         const uint64_t before = fake::CountSymmetric();
 
         setenv("FAKE_NCCL_ORDER", order, 1);

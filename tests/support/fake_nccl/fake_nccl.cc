@@ -81,7 +81,8 @@ void LaunchAll(const std::vector<Call> &calls)
     if (id != 0 && has_order)
         node = o->last.count(id) > 0
                    ? o->last[id]
-                   : fake::AddWait(first, o->serial, order != nullptr);
+                   : fake::AddWait(first, o->serial,
+                                   order != nullptr && *order == 'b');
     else if (id == 0) {
         fake::WaitOn(first, o->live);
         if (o->ever_captured)
@@ -107,6 +108,8 @@ void LaunchAll(const std::vector<Call> &calls)
             "ncclDevKernel", also);
     for (cudaStream_t stream : others)
         fake::Fork(first, stream);
+    if (id != 0 && order != nullptr && *order == 'a') // each launch
+        fake::AddRecord(o->serial, node);
     if (id != 0 && has_order)
         o->last[id] = fake::AddRecord(o->serial, node);
     else if (id == 0)
