@@ -56,8 +56,11 @@ static_assert(offsetof(ncclConfig_t, blocking) == 16 &&
 enum {
     NCCL_WITH_WINDOWS = 22700,
     /* All-gathers need one of the output, reduce-scatters of the input: 2.29,
-     * too, but it loads input at no multiple of 4 bytes wrong (loadPack()). */
-    NCCL_WITH_ONE_WINDOW = 23003,
+     * too, but it loads input at no multiple of 4 bytes wrong (loadPack()), and
+     * up to 2.30.4 a kernel does not wait for what one before it writes that
+     * lets it begin early (programmatic launch), as it need not behind a copy.
+     */
+    NCCL_WITH_ONE_WINDOW = 23007,
     NCCL_CONFIG_MAGIC = (int)0xcafebeef,
     NCCL_CONFIG_UNDEF = -2147483647 - 1,
     NCCL_CTA_POLICY_ZERO_BIT = 2,

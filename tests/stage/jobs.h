@@ -32,9 +32,9 @@ namespace stage_jobs
 
 enum { kMaxRanks = 4, kStreams = 3 };
 
-// NCCL before it takes symmetric kernels with one window, while these load
-// wrong what is not aligned, and since they are right.
-inline const char *const kVersions[] = {"22809", "22907", "23007"};
+// NCCL before it takes symmetric kernels with one window, while these may load
+// what is wrong, and since they are right.
+inline const char *const kVersions[] = {"22809", "23004", "23007"};
 inline const char *const kVersion = kVersions[0];
 
 enum { kRing = 100 }; // a collective: each rank sends to the next one

@@ -4,8 +4,8 @@
 //   and in between reads and writes the buffers of all, piece by piece;
 // - buffers that lie in windows of that communicator are taken to stand at this
 //   rank's offset in every rank's window, whatever they do there;
-// - before 2.30.3 symmetric all-gathers load the last bytes of a pack of 8
-//   wrong from an address that is no multiple of 4;
+// - before 2.30.7 symmetric all-gathers may load what is wrong: here the last
+//   bytes of a pack of 8, from an address that is no multiple of 4;
 // - all that a rank sends and receives in a group is one kernel, which waits
 //   for its peers.
 #pragma once
@@ -223,7 +223,7 @@ struct Operation : Kernel {
 
     bool LoadsWrong() const
     {
-        return call.comm->version < 23003 && IsSymmetric() &&
+        return call.comm->version < 23007 && IsSymmetric() &&
                reinterpret_cast<uintptr_t>(call.send) % 4 != 0;
     }
 
