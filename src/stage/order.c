@@ -364,11 +364,13 @@ static bool order_end_in_capture(struct stp_order *order,
     /* This operation follows the last one, and stands for it. */
     if (follows && order->out != NULL)
         cuda->graph_remove_edges(graph, &order->out, &order->record, 1);
-    order->out = copy->to != NULL ? out : NULL;
+    if (copy->to == NULL) /* without a new record, NCCL has refused the call */
+        out =
+            !between && order->id == id && order->record == record ? in : NULL;
+    order->out = out;
     order->record = record;
     order->id = id;
-    return order->out == NULL ||
-           cuda->graph_add_edges(graph, &order->out, &record, 1) == 0;
+    return out == NULL || cuda->graph_add_edges(graph, &out, &record, 1) == 0;
 }
 
 bool stp_order_end(struct stp_order *order, const struct stp_real_cuda *cuda,

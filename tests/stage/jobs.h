@@ -718,8 +718,6 @@ class Process
         Each([&](Rank &r) { result = std::max(result, r.EndComms(aborts)); });
         if (std::max(result, api_.ncclGroupEnd()) != ncclSuccess)
             fake::Fault("rank " + std::to_string(ranks_.front().number) +
-                        " aborts " + std::to_string(aborts) + " result " +
-                        std::to_string(result) +
                         " cannot end its communicators");
     }
 
@@ -840,7 +838,6 @@ inline storms::Outcome Run(const Libraries &libraries, uint64_t seed, Kind kind)
     storms::Outcome outcome;
     const uint64_t n_symmetric = fake::CountSymmetric();
     const char *version = kind == Kind::kCalm ? kVersions[seed % 3] : kVersion;
-
     const bool shares = seed / 3 % 2 == 1;
 
     setenv("FAKE_NCCL_VERSION", version, 1);

@@ -88,8 +88,8 @@ const Step kScatter = {0, ncclFuncReduceScatter, 1536, 1};
 
 // The first copy in follows NCCL's first node, its last one the last copy out.
 const std::map<char, Step> kSteps = {
-    {'p', kPlain},         {'s', kStaged},         {'g', kGather},
-    {'r', kScatter}, // a stream
+    {'p', kPlain},         {'s', kStaged},         {'x', kStaged},
+    {'g', kGather},        {'r', kScatter}, // refused; a stream
     {'q', Reduce(512, 2)}, {'t', Reduce(1536, 2)}, {'o', Reduce(1536, 1, 1)}};
 
 // A record that a kernel follows by its stream is followed by the kernel's, and
@@ -115,6 +115,8 @@ const struct GraphCase {
      "record3 > copy7",
      "23", "wait1 > copy1"},
     {"behind another stream", 0, 1, "s>t", "copy4 > record2", "12",
+     "wait1 > copy1"},
+    {"before a group that NCCL refuses", 0, 1, "sx", "copy3 > record1", "",
      "wait1 > copy1"},
     {"behind nothing", 0, 1, "s<s",
      "copy2 > record1,copy4 > record2,record1 > copy3", "", "wait1 > copy1"},
@@ -250,10 +252,10 @@ std::set<std::string> Capture(const GraphCase &c, const Api &api, int rank,
         first += kSteps.count(c.steps[first]) == 0;
         for (char step : c.steps.substr(first, first == 0 ? c.n_grouped : 1))
             steps.push_back(kSteps.at(step));
-
         for (const Step &s : steps)
             copy(s, true);
-        if (steps.size() > 1)
+        const bool is_refused = c.steps[first] == 'x';
+        if (steps.size() > 1 || is_refused)
             api.ncclGroupStart();
         for (const Step &s : steps)
             EXPECT_EQ(is_by_hand ? hands[s.comm].Call(s, data.data(),
@@ -261,8 +263,11 @@ std::set<std::string> Capture(const GraphCase &c, const Api &api, int rank,
                                  : RunStep(api, s, data.data(), data.data(),
                                            comms[s.comm], streams[s.stream]),
                       ncclSuccess);
-        EXPECT_EQ(steps.size() > 1 ? api.ncclGroupEnd() : 0, ncclSuccess);
-        for (const Step &s : steps)
+        if (is_refused) // with a call of no communicator
+            RunStep(api, kStaged, nullptr, nullptr, nullptr, streams[1]);
+        if (steps.size() > 1 || is_refused)
+            EXPECT_EQ(api.ncclGroupEnd() != ncclSuccess, is_refused);
+        for (const Step &s : is_refused ? std::vector<Step>{} : steps)
             copy(s, false);
         first += steps.size();
     }
