@@ -25,18 +25,19 @@ static bool gain_is_changed(const struct stp_point *p)
 
 /* The first rule that can decide the point; NULL if there is none. */
 static const struct stp_rule *gain_find_rule(const struct stp_policy *policy,
+                                             const char *gpu,
                                              const struct stp_point *p)
 {
-    for (size_t i = 0; i < stp_policy_size(policy); i++) {
-        const struct stp_rule *r = stp_policy_rule(policy, i);
+    const struct stp_memory_query query = {.coll = p->coll,
+                                           .n_bytes = p->n_bytes,
+                                           .n_ranks = p->n_ranks,
+                                           .n_nodes = p->n_nodes,
+                                           .overlaps =
+                                               p->work.mode != STP_MODE_ALONE,
+                                           .gpu = gpu,
+                                           .captured = p->graph};
 
-        if (r->coll == p->coll &&
-            stp_memory_rule_decides(r, p->n_ranks, p->n_bytes) &&
-            p->n_ranks >= r->ranks.min && p->n_ranks <= r->ranks.max &&
-            p->n_nodes >= r->nodes.min && p->n_nodes <= r->nodes.max)
-            return r;
-    }
-    return NULL;
+    return stp_memory_policy_match(policy, &query);
 }
 
 /* Prints a row for each rule that changes what NCCL runs, and for each size at
@@ -53,7 +54,7 @@ static void gain_print_ranges(const struct stp_device_info *info,
     bool has_rows = false;
 
     for (const struct stp_point *p = all->points, *next; p < end; p = next) {
-        const struct stp_rule *rule = gain_find_rule(policy, p);
+        const struct stp_rule *rule = gain_find_rule(policy, info->gpu, p);
         const struct stp_range bytes = {p->n_bytes, p->n_bytes};
         const struct stp_point *best = p;
         const struct stp_comparison *c = stp_verify_arm(p);
@@ -63,7 +64,8 @@ static void gain_print_ranges(const struct stp_device_info *info,
         if (!gain_is_changed(p))
             continue;
         for (; rule != NULL && next < end && stp_point_alike(p, next) &&
-               gain_find_rule(policy, next) == rule;
+               (!gain_is_changed(next) ||
+                gain_find_rule(policy, info->gpu, next) == rule);
              next++) {
             const struct stp_comparison *d = stp_verify_arm(next);
 
