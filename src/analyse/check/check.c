@@ -344,8 +344,8 @@ static void rules_add_overlap(struct check *c, size_t i, size_t n_met)
                  n_met - 1, n_met == 2 ? "" : "s");
     box_intersect(&c->boxes[c->met[0]], &c->boxes[i], &both);
     snprintf(f->text, sizeof(f->text),
-             "line %u comes before this rule for %s%s, so that it decides at "
-             "most what is left",
+             "line %u comes first for %s%s, so that this rule decides at most "
+             "what is left",
              f->others[0],
              rules_describe_part(&both, &c->boxes[i],
                                  stp_policy_rule(c->policy, c->met[0]), part),
