@@ -367,5 +367,11 @@ bool stp_path_is_refused(enum stp_path kind, const char *path,
                  "written beside");
         return true;
     }
-    return !is_there && path_has_no_place(path, kind == STP_PATH_FOLDER, why);
+    if (is_folder && access(path, W_OK) != 0) {
+        snprintf(why, STP_PATH_WHY, "cannot be written into: %s",
+                 strerror(errno));
+        return true;
+    }
+    return (!is_there || kind == STP_PATH_WRITE_BESIDE) &&
+           path_has_no_place(path, kind == STP_PATH_FOLDER, why);
 }
