@@ -355,8 +355,8 @@ static const char *job_explain(const struct job_run *run,
             return text;
         }
     if (stat(run->journal, &st) != 0 || st.st_size == 0) {
-        snprintf(text, STP_CLI_PATH + 64, "%s was not written, or removed",
-                 run->journal);
+        snprintf(text, STP_CLI_PATH + 64,
+                 "%s was not written (a full disk?), or removed", run->journal);
         return text;
     }
     if (r->last.n == 0)

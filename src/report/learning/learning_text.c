@@ -189,7 +189,7 @@ static void bounds_print(const struct stp_learning *learning, FILE *fp)
         const bool is_short = seconds < 100;
 
         if (seconds > 0 && seconds < longest_s)
-            fprintf(fp, "; %g percent at most would take about %.0f %s more",
+            fprintf(fp, "; a bound of %g percent would take about %.0f %s more",
                     100 * aimed,
                     ceil(seconds / (is_short ? 10 : 60)) * (is_short ? 10 : 1),
                     is_short ? "s" : "minutes");
@@ -330,7 +330,7 @@ void stp_print_learning(const struct stp_learning *learning,
                 "%s (%.3f to %.3f; %zu blocks of windows)%s.\n",
                 on, gain.gain,
                 setting->base != NULL ? stp_base_name(setting->base)
-                                      : "the job as it is",
+                                      : "the choice without Steptune",
                 gain.low, gain.high, set->blocks.n,
                 set->is_dropped ? ", so the last of it was dropped" : "");
     }

@@ -163,7 +163,7 @@ TEST(Learning, BoundsWhatCanBeWon)
          "0.075 percent together.\nNo arm of the 3 that were tried makes a "
          "step shorter by more than 2.0 percent .95 percent confidence..\n"
          "All kinds of message together can shorten it by 2.1 percent at most; "
-         "1 percent at most would take about 4 minutes more.\n"},
+         "a bound of 1 percent would take about 4 minutes more.\n"},
         // a kind that was not tried takes as long as the one that was
         {Busy(1800) + window + Trial(60000, kRing) + Bound(3, 1.003) + small +
              "7000,,,\n",
@@ -258,12 +258,12 @@ TEST(Learning, SaysWhatAllArmsTogetherGain)
         {"one block", in_force + Set(1.1), nullptr},
         {"alike", in_force + Set(1.1) + Set(1.1),
          "\nWith all that was learned steps are 1.100x as fast as with the "
-         "job as it is (1.100 to 1.100; 2 blocks of windows).\n"},
+         "choice without Steptune (1.100 to 1.100; 2 blocks of windows).\n"},
         {"of the last set",
          in_force + Set(2) + Set(2) + Incumbent("ring,ll,0") + Set(1.2) +
              Set(1.2),
-         "steps are 1.200x as fast as with the job as it is (1.200 to "
-         "1.200; 2 blocks"},
+         "steps are 1.200x as fast as with the choice without "
+         "Steptune (1.200 to 1.200; 2 blocks"},
         {"of the last window",
          in_force + Set(2) + "9,1,1,4,window,9,,,,,,,24,,,\n" + Set(1.2) +
              Set(1.2),
@@ -273,8 +273,8 @@ TEST(Learning, SaysWhatAllArmsTogetherGain)
          "was dropped.\n"},
         {"beside a block that a stall hit",
          in_force + Set(1.05) + Set(1.04) + Set(.74) + Set(1.05) + Set(1.04),
-         "steps are 1.045x as fast as with the job as it is (1.036 to 1.054; "
-         "4 blocks"},
+         "steps are 1.045x as fast as with the choice without "
+         "Steptune (1.036 to 1.054; 4 blocks"},
         {"beside a gain that is none", in_force + Set(1.1) + Set(0) + Set(1.1),
          "(1.100 to 1.100; 2 blocks"},
         {"all as far apart",
