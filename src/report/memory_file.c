@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/names.h"
+#include "core/policy/baseline.h"
 
 static void memory_write_evidence(const struct stp_memory_rule *rule, FILE *fp)
 {
@@ -88,11 +89,11 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
     fputs("# from ", text.fp);
     stp_times_write(origin->data, text.fp);
     fprintf(text.fp,
-            "# A rule stands where its gain over plain buffers with %s is "
-            "at least %g percent, and where it is faster than the best rule of "
-            "a policy, both with 95 percent confidence%s; elsewhere buffers "
-            "stay plain, as they do where launches take the time: where four "
-            "times the bytes take about as long.\n",
+            STP_BASELINE_BEGIN STP_BASELINE_PLAIN
+            "%s is at least %g percent, and where it is faster than the best "
+            "rule of a policy, both with 95 percent confidence%s; elsewhere "
+            "buffers stay plain, as they do where launches take the time: "
+            "where four times the bytes take about as long.\n",
             STP_AUTO_WORDS(origin->data->tuner), origin->min_gain * 100,
             is_staged ? ", and where no iteration in which compute goes on is "
                         "slower"

@@ -7,9 +7,10 @@
 
 #include "core/policy/policy.h"
 
-/* How that comment begins; what follows are the next two, with a name of at
- * most STP_BASELINE_NAME bytes, and " is". */
+/* How that comment begins, also of policies for buffers; what follows are the
+ * next two, with a name of at most STP_BASELINE_NAME bytes, and " is". */
 #define STP_BASELINE_BEGIN "# A rule stands where its gain over "
+#define STP_BASELINE_PLAIN "plain buffers with "
 #define STP_BASELINE_NCCL  "NCCL's own choice"
 #define STP_BASELINE_TUNER "AUTO with %s's tuner"
 

@@ -226,12 +226,15 @@ static enum stp_status policy_read_comment(const struct parser *p,
     struct stp_shown shown;
 
     if (len > n && memcmp(line, STP_BASELINE_BEGIN, n) == 0) {
-        const char *end = line + n;
+        const size_t plain = strlen(STP_BASELINE_PLAIN);
+        const char *over = line + n, *end;
 
-        while (end < line + len - 4 && memcmp(end, " is ", 4) != 0)
+        if (len > n + plain && memcmp(over, STP_BASELINE_PLAIN, plain) == 0)
+            over += plain;
+        for (end = over; end < line + len - 4 && memcmp(end, " is ", 4) != 0;)
             end++;
-        snprintf(p->policy->over, STP_BASELINE_WORDS, "%.*s",
-                 (int)(end - line - (ptrdiff_t)n), line + n);
+        snprintf(p->policy->over, STP_BASELINE_WORDS, "%.*s", (int)(end - over),
+                 over);
         return STP_OK;
     }
     if (len < strlen(key) || memcmp(line, key, strlen(key)) != 0)
