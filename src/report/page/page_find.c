@@ -185,10 +185,16 @@ enum stp_status stp_page_find(const char *const *paths, size_t n,
                           : page_find_add_file(found, paths[i], err));
     }
 
+    const char *policy = found->path[STP_PAGE_POLICY];
+    char *sweep = found->path[STP_PAGE_SWEEP];
+    char *graph = found->path[STP_PAGE_GRAPH];
+
+    if (n == 1 && graph[0] != '\0') { /* a sweep in CUDA graphs */
+        memcpy(sweep, graph, STP_PAGE_PATH);
+        graph[0] = '\0';
+    }
     /* Further files lie beside the policy, or else beside the sweep, under its
      * name. */
-    const char *policy = found->path[STP_PAGE_POLICY];
-    const char *sweep = found->path[STP_PAGE_SWEEP];
     const char *base = policy[0] != '\0' ? policy : sweep;
     const char *dot = strrchr(policy, '.');
     size_t stem = strlen(base); /* without its extension */
