@@ -82,6 +82,8 @@ static void page_sum_up(const struct stp_page_data *data,
         .tried = data->files[STP_PAGE_VERIFY].name != NULL,
         .n_rules = rules != NULL ? stp_policy_size(rules) : 0,
         .n_sizes = data->n_rows,
+        .is_captured = first->n_rows > 0 && first->rows[0].graph &&
+                       first->rows[0].work.mode == STP_MODE_ALONE,
         .has_ranks = ranks.min < ranks.max,
         .best.gain.gain = 1,
         .worst.gain.gain = 1,
@@ -170,9 +172,12 @@ void stp_page_sentence(const struct stp_page_summary *s,
     text[0] = '\0';
     STP_PAGE_ADD(text, "On %s", s->machine);
     if (s->n_sizes == 0) {
-        STP_PAGE_ADD(text, ": training iterations%s.",
-                     s->has_policy ? "; collectives alone were not measured"
-                                   : ", without a policy");
+        STP_PAGE_ADD(
+            text, ": %s.",
+            s->is_captured ? "only collectives in CUDA graphs were measured"
+            : s->has_policy
+                ? "training iterations; collectives alone were not measured"
+                : "training iterations, without a policy");
     } else if (!s->has_policy && gain > 1) {
         STP_PAGE_ADD(
             text,

@@ -107,6 +107,7 @@ struct stp_page_summary {
                          no more than the noise */
     size_t n_unknown; /* sizes at which a rule's arm was not measured */
     bool no_interval; /* of some changed size */
+    bool is_captured; /* the first set is, in CUDA graphs */
     bool has_ranks;   /* not all sizes are of as many ranks */
     struct stp_page_extreme best;  /* the largest gain of the policy, or of an
                                       arm if there is no policy; gain 1: none */
