@@ -312,7 +312,10 @@ void stp_print_learning(const struct stp_learning *learning,
                 " calls repeat no sequence.\n",
                 learning->n_alone);
     else
-        fprintf(fp, "nothing was learned.\n");
+        fprintf(fp, "nothing was learned%s.\n",
+                learning->has_graphs
+                    ? ", for NCCL asks once about collectives in CUDA graphs"
+                    : "");
 
     /* All arms in force were compared with what ran before when all single
      * searches had ended. */

@@ -311,17 +311,18 @@ TEST(Learning, SaysWhereTheLearnedPolicyIs)
                 HasSubstr(": the learned policy is learned.conf.\n"));
     EXPECT_THAT(Table(Learning(Settled(9, kRing)), nullptr),
                 HasSubstr(": the learned policy was not written: "));
-    EXPECT_THAT(Table(Learning(Settled(9, kOwn))),
-                HasSubstr(": nothing is better than what ran before.\n"));
-    EXPECT_THAT(Table(Learning(Block(kOwn, kRing, 1))),
-                HasSubstr(": nothing has won so far.\n"));
-    EXPECT_THAT(Table(Learning("1,1,1,4,alone,20000,,,,,,,20000,,,\n")),
-                HasSubstr(": nothing was learned, for 20000 calls repeat no "
-                          "sequence.\n"));
-    EXPECT_THAT(Table(Learning("1,1,1,4,alone,20000,,,,,,,2e95,,,\n")),
-                HasSubstr(", for 1000000000000000000 calls repeat no "));
-    EXPECT_THAT(Table(Learning("1,1,1,4,alone,20000,,,,,,,-3,,,\n")),
-                HasSubstr(": nothing was learned.\n"));
+    const std::string calls = "1,1,1,4,alone,20000,,,,,,,";
+    const std::pair<std::string, const char *> rows[] = {
+        {Settled(9, kOwn), "nothing is better than what ran before.\n"},
+        {Block(kOwn, kRing, 1), "nothing has won so far.\n"},
+        {calls + "20000,,,\n",
+         "learned, for 20000 calls repeat no sequence.\n"},
+        {calls + "2e95,,,\n", ", for 1000000000000000000 calls repeat no "},
+        {calls + "-3,,,\n", "s: nothing was learned.\n"},
+        {"1,1,1,4,graphs,9,,,,,,,,,,\n", "learned, for NCCL asks once about"},
+    };
+    for (const auto &[text, said] : rows)
+        EXPECT_THAT(Table(Learning(text)), HasSubstr(said));
     EXPECT_THAT(Table(Learning(Settled(9, kOwn)), nullptr, "/etc/base.conf"),
                 HasSubstr(" as in base.conf - settled\n"));
     EXPECT_THAT(Table(Learning(Settled(9, kOwn))),
