@@ -81,9 +81,9 @@ static enum stp_status run_measure_pass(const struct stp_tune_job *job,
     r->info = pass.known.info;
     if (r->info.max_rounds == 1)
         status = stp_fail(err, STP_ERR_NOTHING,
-                          "machine '%s' was never timed in interleaved rounds, "
-                          "launched one by one; a model is no ground for a "
-                          "policy",
+                          "machine '%s' has no times of launched collectives "
+                          "in interleaved rounds, expected a recorded one of "
+                          "`steptune machines`: a model decides nothing",
                           r->info.machine);
     else if (i == 0)
         status = stp_tune_state_begin(job, &r->info, state, err);
