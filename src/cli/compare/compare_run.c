@@ -256,7 +256,8 @@ static int attempt_complain(const struct attempt *a, const char *why)
     stp_complain(
         "run %u (%s)%s %s; the last lines of its output%s%s:", a->number,
         a->arm->label, rank, why, a->s->o->output != NULL ? ", " : "",
-        a->s->o->output != NULL ? a->output : " (-o FOLDER keeps all)");
+        a->s->o->output != NULL ? a->output
+                                : " (`steptune compare -o FOLDER` keeps all)");
     output_print(a->output);
     return STP_EXIT_FAILED;
 }
@@ -276,9 +277,10 @@ static int attempt_warn_no_steps(const struct attempt *a, const char *why)
         return attempt_complain(a, text);
     }
     if (!a->s->has_told_steps)
-        stp_complain("run %u (%s) has no times of steps: %s; times of whole "
-                     "runs are compared, or give --step-time",
-                     a->number, a->arm->label, why);
+        stp_complain(
+            "run %u (%s) has no times of steps: %s; times of whole "
+            "runs are compared, or give `steptune compare --step-time`",
+            a->number, a->arm->label, why);
     a->s->has_told_steps = true;
     return STP_EXIT_OK;
 }

@@ -210,10 +210,10 @@ TEST_F(CliLaunch, ARankWhoseProcessFailsEndsTheOthers)
     for (pid_t rank : ranks)
         EXPECT_EQ(1, Wait(rank));
 
-    EXPECT_EQ(
-        "steptune compare: run 1 (A=0) on rank 1 ended with status 3; "
-        "the last lines of its output (-o FOLDER keeps all):\n  | no GPU\n",
-        Read("err1"));
+    EXPECT_EQ("steptune compare: run 1 (A=0) on rank 1 ended with status 3; "
+              "the last lines of its output (`steptune compare -o FOLDER` "
+              "keeps all):\n  | no GPU\n",
+              Read("err1"));
     EXPECT_EQ("steptune compare: rank 1 (" + std::string(host) + ", process " +
                   std::to_string(ranks[1]) + ") died\n",
               Read("err0"));
