@@ -353,12 +353,10 @@ bool stp_path_is_refused(enum stp_path kind, const char *path,
                  kind == STP_PATH_FOLDER ? "folder" : "file");
         return true;
     }
-    if (kind == STP_PATH_FOLDER && is_there && !is_folder) {
-        snprintf(why, STP_PATH_WHY, "is a file, expected a folder");
-        return true;
-    }
-    if (kind != STP_PATH_FOLDER && is_folder) {
-        snprintf(why, STP_PATH_WHY, "is a folder, expected a file");
+    if (is_there && is_folder != (kind == STP_PATH_FOLDER)) {
+        snprintf(why, STP_PATH_WHY,
+                 is_folder ? "is a folder, expected a file"
+                           : "is a file, expected a folder");
         return true;
     }
     if (kind == STP_PATH_WRITE_BESIDE && stp_file_is_special(path)) {
@@ -367,7 +365,7 @@ bool stp_path_is_refused(enum stp_path kind, const char *path,
                  "written beside");
         return true;
     }
-    if (is_folder && access(path, W_OK) != 0) {
+    if (is_folder && access(path, W_OK | X_OK) != 0) {
         snprintf(why, STP_PATH_WHY, "cannot be written into: %s",
                  strerror(errno));
         return true;

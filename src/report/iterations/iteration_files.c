@@ -136,8 +136,6 @@ enum stp_status stp_iteration_folder(const char *path, bool replace,
         return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
                         path);
     STP_TRY(stp_folder_make(path, err));
-    if (access(path, W_OK | X_OK) != 0)
-        return stp_cannot(err, "write into the folder", path);
     dir = opendir(path);
     if (dir == NULL)
         return stp_cannot(err, "read the folder", path);
