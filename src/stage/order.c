@@ -326,6 +326,18 @@ bool stp_order_begin(const struct stp_order *order,
     return id == 0 || head != NULL;
 }
 
+/* Whether a node follows another with none between. */
+static bool order_is_next(const struct stp_real_cuda *cuda, CUgraphNode node,
+                          CUgraphNode other)
+{
+    struct order_nodes before = {0};
+    const bool is_next = order_add_sides(&before, cuda->nodes_before, node) &&
+                         order_has(&before, other);
+
+    free(before.list);
+    return is_next;
+}
+
 static bool order_end_in_capture(struct stp_order *order,
                                  const struct stp_real_cuda *cuda,
                                  unsigned long long id, cudaStream_t stream,
@@ -355,7 +367,8 @@ static bool order_end_in_capture(struct stp_order *order,
     follows = order->id == id && !between && first != NULL &&
               order_follows(cuda, first, order->record);
     if (in != NULL && !follows) {
-        if (cuda->graph_add_edges(graph, &before, &in, 1) != 0)
+        if (!order_is_next(cuda, in, before) &&
+            cuda->graph_add_edges(graph, &before, &in, 1) != 0)
             return false;
         if (!between && order_role(cuda, order->event, before) ==
                             CU_GRAPH_NODE_TYPE_WAIT_EVENT)

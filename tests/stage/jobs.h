@@ -1,12 +1,12 @@
 // jobs.h - random jobs of a fake NCCL under the staging library
 //
 // A job is a program that all ranks run, in threads of one or several ranks:
-// communicators, splits,
-// collectives alone, in groups and in graphs, on several streams, in place or
-// not, windows of the application's own, ends and aborts.  Each call's input is
-// written on its stream just before, each output compared on its stream just
-// behind, and the input spoilt.  In some jobs a rank has no library, other
-// rules or settings or too little memory, or is gone from some step on.
+// communicators, splits, collectives alone, in groups and in graphs, on several
+// streams, in place or not, windows of the application's own, ends and aborts.
+// Each call's input is written on its stream just before, each output compared
+// on its stream just behind, and the input spoilt.  In some jobs a rank has no
+// library, other rules or settings or too little memory, or is gone from some
+// step on.
 #pragma once
 
 #include <algorithm>
@@ -482,7 +482,7 @@ class Rank
         const size_t n = NumberIn(*u);
 
         if (u->call.starts_over)
-            fake::StartOver(streams_[u->call.stream]);
+            fake::StartOver(streams_[u->call.stream], false);
         fake::EnqueueAction(streams_[u->call.stream], [u, me, n] {
             u->iteration++;
             for (size_t i = 0; i < n; i++)

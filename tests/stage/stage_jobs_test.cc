@@ -98,8 +98,7 @@ const struct GraphCase {
     const char *name;
     int version;              // of kVersions
     size_t n_grouped;         // of the first steps
-    std::string steps, added; // as kSteps has them, '>' a fork, '<' a new
-                              // begin of stream 1; to the graph
+    std::string steps, added; // as Capture() has them; to the graph
     std::string set_aside;    // "132": record 1, of kernel 3, by record 2
     std::string lined_up;     // "wait1 > copy1": behind what that followed
 } graphs[] = {
@@ -116,8 +115,8 @@ const struct GraphCase {
      "23", "wait1 > copy1"},
     {"behind another stream", 0, 1, "s>t", "copy4 > record2", "12",
      "wait1 > copy1"},
-    {"before a group that NCCL refuses", 0, 1, "sx", "copy3 > record1", "",
-     "wait1 > copy1"},
+    {"a refused group", 0, 1, "sx", "copy3 > record1", "", "wait1 > copy1"},
+    {"behind a record", 2, 1, "r^s", "copy3 > record2", "", "wait1 > copy1"},
     {"behind nothing", 0, 1, "s<s",
      "copy2 > record1,copy4 > record2,record1 > copy3", "", "wait1 > copy1"},
     {"behind a wait of the program", 0, 1, "wsp", "copy2 > record1", "",
@@ -247,8 +246,8 @@ std::set<std::string> Capture(const GraphCase &c, const Api &api, int rank,
         std::vector<Step> steps;
         if (c.steps[first] == '>')
             fake::Fork(streams[1], streams[2]);
-        if (c.steps[first] == '<')
-            fake::StartOver(streams[1]);
+        if (c.steps[first] == '<' || c.steps[first] == '^')
+            fake::StartOver(streams[1], c.steps[first] == '^');
         first += kSteps.count(c.steps[first]) == 0;
         for (char step : c.steps.substr(first, first == 0 ? c.n_grouped : 1))
             steps.push_back(kSteps.at(step));
@@ -769,8 +768,7 @@ TEST_F(StageJobs, ReportEachKindOfCall)
 // An order of NCCL that the library does not know.
 TEST_F(StageJobs, AreNotStagedWhereNcclOrdersGraphsInAnotherWay)
 {
-    for (const char *order :
-         {"none", "behind the stream", "also of launches"}) {
+    for (const char *order : {"none", "behind the stream", "and launches"}) {
         const uint64_t before = fake::CountSymmetric();
 
         setenv("FAKE_NCCL_ORDER", order, 1);

@@ -29,6 +29,9 @@ Stream *StreamOf(cudaStream_t stream)
 
 struct ActionWork : Work {
     std::function<void()> action;
+    explicit ActionWork(std::function<void()> a) : action(std::move(a))
+    {
+    }
     Step Run() override
     {
         action();
@@ -431,13 +434,7 @@ Node *EnqueueKernel(cudaStream_t stream, const Launch &launch, const char *name,
 void EnqueueAction(cudaStream_t stream, std::function<void()> action)
 {
     Enqueue(
-        stream,
-        [action] {
-            auto work = std::make_shared<ActionWork>();
-
-            work->action = action;
-            return work;
-        },
+        stream, [action] { return std::make_shared<ActionWork>(action); },
         kHost);
 }
 
@@ -448,7 +445,6 @@ void EnqueueCopy(cudaStream_t stream, void *to, const void *from,
         stream,
         [=] {
             auto work = std::make_shared<CopyWork>();
-
             work->to = static_cast<char *>(to);
             work->from = static_cast<const char *>(from);
             work->n_bytes = n_bytes;
@@ -475,9 +471,14 @@ Node *AddRecord(Event *event, Node *after)
     return AddNode(after->graph, kRecord, {after}, event);
 }
 
-void StartOver(cudaStream_t stream)
+void StartOver(cudaStream_t stream, bool is_at_last)
 {
-    Lock([=] { StreamOf(stream)->after.clear(); });
+    Locked lock;
+    Stream *s = StreamOf(stream);
+
+    s->after.clear();
+    if (is_at_last)
+        s->after.push_back(&s->graph->nodes.back());
 }
 
 // Whether nodes wait for each other.

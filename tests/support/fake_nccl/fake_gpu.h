@@ -101,7 +101,8 @@ struct Graph;
 Graph *EndCapture(cudaStream_t stream); // null: it was spoilt
 void LaunchGraph(Graph *graph, cudaStream_t stream);
 void Fork(cudaStream_t from, cudaStream_t to); // 'to' waits for 'from'
-void StartOver(cudaStream_t stream);           // its next node follows none
+// A captured stream's next node follows none, or the graph's last one.
+void StartOver(cudaStream_t stream, bool is_at_last);
 
 // The cost of a library: its calls of the driver in this thread, but for
 // cuStreamGetCaptureInfo_v2(), and the nodes and edges of a graph, by their
