@@ -264,6 +264,7 @@ static CUevent order_event(const struct stp_real_cuda *cuda,
     size_t n;
     int type;
 
+    *kernel = *record = NULL;
     head = order_head(cuda, stream, graph, &n);
     if (n == 1) {
         *kernel = *head;
