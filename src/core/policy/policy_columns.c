@@ -313,10 +313,12 @@ const struct stp_column stp_columns[STP_N_COLUMNS] = {
 };
 
 const struct stp_policy_format stp_policy_formats[STP_N_POLICY_KINDS] = {
-    {STP_POLICY_OF_ARMS, "collective, algorithm and protocol", .max_plain = 10,
-     .min_plain = 8},
-    {STP_POLICY_OF_MEMORY, "collective and memory", .max_plain = 0},
-    {STP_POLICY_OF_STAGE, "collective and memory", .max_plain = 0},
+    {STP_POLICY_OF_ARMS, "for tuners (*.conf)",
+     "collective, algorithm and protocol", .max_plain = 10, .min_plain = 8},
+    {STP_POLICY_OF_MEMORY, "of what to register (*.memory)",
+     "collective and memory", .max_plain = 0},
+    {STP_POLICY_OF_STAGE, "of what to stage (*.stage)",
+     "collective and memory", .max_plain = 0},
 };
 // clang-format on
 

@@ -14,10 +14,11 @@ enum { STP_N_COLUMNS = 19 };
 /* Differences between the kinds of policy, beside their columns. */
 struct stp_policy_format {
     enum stp_policy_kind kind;
-    const char *least; /* the columns that a header needs, for messages */
-    size_t max_plain;  /* fields of a file without a header: the first columns;
-                          0: there must be a header */
-    size_t min_plain;  /* the last ones may be left out */
+    const char *is_for; /* and the columns that a header needs, for messages */
+    const char *least;
+    size_t max_plain; /* fields of a file without a header: the first columns;
+                         0: there must be a header */
+    size_t min_plain; /* the last ones may be left out */
 };
 
 extern const struct stp_policy_format stp_policy_formats[STP_N_POLICY_KINDS];

@@ -75,12 +75,15 @@ static enum stp_status policy_read_header(struct parser *p,
 
         for (int kind = 0; kind < STP_N_POLICY_KINDS; kind++)
             is_known |= stp_column_find(kind, &f->at[i]) != NULL;
+        if (col == NULL && is_known)
+            return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, f->at[i].column,
+                               "column '%s' is of another kind of policy, "
+                               "expected one %s, which has at least %s",
+                               stp_show(&f->at[i], &shown), format->is_for,
+                               format->least);
         if (col == NULL)
             return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, f->at[i].column,
-                               is_known
-                                   ? "column '%s' is for other policies "
-                                     "(*.conf, *.memory, *.stage), expected %s"
-                                   : "unknown column '%s', expected %s",
+                               "unknown column '%s', expected %s",
                                stp_show(&f->at[i], &shown),
                                stp_column_names(format->kind, &names));
         if (policy_has_column(p, i, col))
