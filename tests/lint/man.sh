@@ -18,7 +18,7 @@ done
 # What a message says of versions the pages say, too.
 cuda=$(sed -n 's/.*older than \(CUDA [0-9.]*[0-9]\).*/\1/p' "$1/src/stage/stage.c")
 grep -q "$cuda or later" "$1/src/cli/man/steptune-plugins.7" || { echo "steptune-plugins.7: staging needs '$cuda or later'"; bad=1; }
-us=$(sed -n 's/^#define STP_DERIVE_GRAPH_US //p' "$1/src/analyse/derive.h")
+us=$(sed -n 's/^#define STP_DERIVE_GRAPH_US  *//p' "$1/src/analyse/derive.h")
 for page in derive.h2m steptune-policy.5; do
 	grep -q "CUDA graph.*saves\{0,1\} .*\<$us microseconds" "$1/src/cli/man/$page" || { echo "$page: a staged collective in a CUDA graph must save '$us microseconds'"; bad=1; }
 done

@@ -84,7 +84,7 @@ int WantedCtas(const Case &c, bool graph, const Case *launched,
             (waits_always || c.beside[i] == 0 || c.beside[i] >= 1) &&
             (waits_always || launched == nullptr || launched->beside[i] == 0 ||
              launched->beside[i] >= 1) &&
-            (!graph || 100 - 100 / gain >= STP_DERIVE_GRAPH_US)) {
+            (!graph || 100 - 100 / gain >= STP_DERIVE_GRAPH_US_OF_MORE)) {
             best = gain;
             ctas = kCtas[i];
         }
@@ -242,7 +242,7 @@ TEST(StageRules, GainAtEverySizeOfRealGpusThatTheyDecide)
                 << p.coll << " " << p.n_bytes << " " << gain;
         }
     }
-    EXPECT_EQ(6, n_decided);
+    EXPECT_EQ(3, n_decided);
     EXPECT_EQ(18, n_lost);
     stp_policy_free(policy);
 }
