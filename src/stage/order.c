@@ -187,9 +187,10 @@ static bool order_follows(const struct stp_real_cuda *cuda, CUgraphNode node,
     return is_done && n_left == 0;
 }
 
-/* NCCL's first node waits for its event.  If nothing follows it but a node and
- * what follows that, it takes its place in the line of the node: behind what
- * that followed, and before it.  Where CUDA refuses, the node follows both. */
+/* Puts NCCL's first node, a wait for its event, into the line of a node that
+ * follows it: the wait follows what the node followed, and the node follows the
+ * wait alone.  It stays where it is if anything else follows it that does not
+ * follow the node.  Where CUDA refuses, the node follows both. */
 static void order_line_up(const struct stp_real_cuda *cuda, CUgraph graph,
                           CUgraphNode wait, CUgraphNode node)
 {
@@ -229,8 +230,9 @@ static CUgraphNode order_kernel(const struct stp_real_cuda *cuda,
     return kernel;
 }
 
-/* Sets the records aside that a kernel follows, and, if it 'lines_up', puts the
- * wait into its line.  Where CUDA refuses, the kernel goes on to wait. */
+/* Sets aside the records of NCCL's event that a kernel follows: its own record
+ * follows them in its place.  If 'lines_up', puts a wait for the event that it
+ * follows into its line.  Where CUDA refuses, the kernel goes on to wait. */
 static void order_ease(const struct stp_real_cuda *cuda, CUgraph graph,
                        CUevent event, CUgraphNode kernel, CUgraphNode record,
                        bool lines_up)
@@ -252,8 +254,8 @@ static void order_ease(const struct stp_real_cuda *cuda, CUgraph graph,
     free(before.list);
 }
 
-/* The event that the only node behind the stream's end records, which is a node
- * itself; NULL: there are others. */
+/* NCCL's event, and its kernel and record, if the stream ends in one node that
+ * nothing but one record follows; else NULL. */
 static CUevent order_event(const struct stp_real_cuda *cuda,
                            cudaStream_t stream, CUgraph *graph,
                            CUgraphNode *kernel, CUgraphNode *record)
