@@ -1,5 +1,6 @@
 // Tests of the agreement between the ranks of a communicator, on fingerprints,
 // proposals and times: as handles, threads and processes.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -10,7 +11,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -154,12 +154,17 @@ TEST_F(Agreement, DoesNotRemoveTheNameOfALaterCommunicator)
     // parent have.
     stp_agreement *a = Join(1);
     ASSERT_FALSE(Exists(1));
-    std::ofstream(Path(1)).close();
-    chmod(Path(1).c_str(), 0600);
+    const std::string other = "/dev/shm/" + std::to_string(id_);
+    const int later = open(other.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    struct flock lock = {};
+    lock.l_type = F_RDLCK; // it lives: other processes remove dead ones
+    ASSERT_EQ(0, fcntl(later, F_OFD_SETLK, &lock));
+    ASSERT_EQ(0, rename(other.c_str(), Path(1).c_str()));
 
     Leave(a);
 
     EXPECT_TRUE(Exists(1));
+    close(later);
     EXPECT_TRUE(MayDecide(Join(1, 8)));
 }
 
