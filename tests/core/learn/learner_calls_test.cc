@@ -45,7 +45,7 @@ stp_learner_rules OneArm()
 }
 
 // A job whose calls take 100 us each at first, and whose times arrive at once.
-class Calls : public testing::Test
+class Calls : public learner_job::HearsLearner
 {
   protected:
     void Open(const stp_learner_rules &rules, unsigned n_keys = 1)
@@ -152,19 +152,8 @@ class Calls : public testing::Test
         return stp_learner_is_sampling(learner_.get());
     }
 
-    std::vector<stp_learn_event> Events(stp_learn_kind kind) const
-    {
-        std::vector<stp_learn_event> some;
-
-        for (const stp_learn_event &event : events_)
-            if (event.kind == kind)
-                some.push_back(event);
-        return some;
-    }
-
     std::unique_ptr<stp_history, Close> history_;
     std::unique_ptr<stp_learner, Close> learner_;
-    std::vector<stp_learn_event> events_;
     uint64_t n_calls_ = 0;
     double call_us_ = 100, now_us_ = 1000;
 

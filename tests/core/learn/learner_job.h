@@ -47,9 +47,25 @@ inline CallUs Saves(double us)
     };
 }
 
+class HearsLearner : public testing::Test
+{
+  protected:
+    std::vector<stp_learn_event> Events(stp_learn_kind kind) const
+    {
+        std::vector<stp_learn_event> some;
+
+        for (const stp_learn_event &event : events_)
+            if (event.kind == kind)
+                some.push_back(event);
+        return some;
+    }
+
+    std::vector<stp_learn_event> events_;
+};
+
 // One rank, that takes proposals as all ranks do: at every fourth call, but
 // for trials.
-class Job : public testing::Test
+class Job : public HearsLearner
 {
   protected:
     void Open(stp_learn_objective objective = STP_LEARN_GPU, double budget = 1)
@@ -214,16 +230,6 @@ class Job : public testing::Test
                 Call(key, us);
     }
 
-    std::vector<stp_learn_event> Events(stp_learn_kind kind) const
-    {
-        std::vector<stp_learn_event> some;
-
-        for (const stp_learn_event &event : events_)
-            if (event.kind == kind)
-                some.push_back(event);
-        return some;
-    }
-
     Arm InForce(unsigned key = 0)
     {
         return Name(key, in_force_[key]);
@@ -238,7 +244,6 @@ class Job : public testing::Test
 
     std::unique_ptr<stp_history, Close> history_;
     std::unique_ptr<stp_learner, Close> learner_;
-    std::vector<stp_learn_event> events_;
     CallUs busy_us_; // of a call's time that of its collective; none: not told
     double noise_ = .002;
     double now_ns_ = 1e9;

@@ -115,15 +115,20 @@ struct BrokenCase {
     const char *error; // after the file's path
 };
 
+void ExpectFileRefused(const char *name, const BrokenCase &c)
+{
+    Folder folder;
+    folder.Write(name, c.text);
+
+    ExpectRefused(folder.Path(), ncclInvalidArgument,
+                  folder.Path() + "/" + name + c.error);
+}
+
 using BrokenMachineCsv = testing::TestWithParam<BrokenCase>;
 
 TEST_P(BrokenMachineCsv, IsRefusedWithLineAndReason)
 {
-    Folder folder;
-    folder.Write("machine.csv", GetParam().text);
-
-    ExpectRefused(folder.Path(), ncclInvalidArgument,
-                  folder.Path() + "/machine.csv" + GetParam().error);
+    ExpectFileRefused("machine.csv", GetParam());
 }
 
 #define HEADER                                                                 \
@@ -219,11 +224,7 @@ using BrokenGraphs = testing::TestWithParam<BrokenCase>;
 
 TEST_P(BrokenGraphs, AreRefusedWithLineAndReason)
 {
-    Folder folder;
-    folder.Write("graphs.xml", GetParam().text);
-
-    ExpectRefused(folder.Path(), ncclInvalidArgument,
-                  folder.Path() + "/graphs.xml" + GetParam().error);
+    ExpectFileRefused("graphs.xml", GetParam());
 }
 
 const std::string kOpen = "<graphs version=\"1\">\n";
@@ -521,11 +522,7 @@ using BrokenTimings = testing::TestWithParam<BrokenCase>;
 
 TEST_P(BrokenTimings, AreRefusedWithLineAndReason)
 {
-    Folder folder;
-    folder.Write("timings.csv", GetParam().text);
-
-    ExpectRefused(folder.Path(), ncclInvalidArgument,
-                  folder.Path() + "/timings.csv" + GetParam().error);
+    ExpectFileRefused("timings.csv", GetParam());
 }
 
 #define GOOD "allreduce,1024,ring,ll,0,4,w,1,10,4,3,5,2\n"

@@ -53,6 +53,20 @@ Machine Load(const std::vector<Recorded> &rows, const std::string &more = "")
     return LoadFolder(folder.Path());
 }
 
+// Likewise, of all-reduces, with more columns.
+Machine LoadRows(const std::string &columns,
+                 const std::vector<std::string> &rows)
+{
+    Folder folder;
+    std::string text(kTimingsHeader, strlen(kTimingsHeader) - 1);
+
+    text += "," + columns + "\n";
+    for (const std::string &row : rows)
+        text += "allreduce," + row + "\n";
+    folder.Write("timings.csv", text);
+    return LoadFolder(folder.Path());
+}
+
 constexpr double kMean = -1;
 constexpr int kAny = -1;
 
@@ -355,19 +369,14 @@ TEST(Timings, HaveTheSourceThatTheirRecordingNames)
 // recorded.
 TEST(Timings, TellBitsOnlyOfWhatWasRecorded)
 {
-    Folder folder;
-    std::string text(kTimingsHeader, strlen(kTimingsHeader) - 1);
-    text += ",bits\n";
-    for (const char *row : {"1024,ring,ll,0,4,w,1,10,9,9,9,9,same",
-                            "1024,ring,ll,0,4,w,2,10,9,9,9,9,-",
-                            "1024,ring,ll,2,4,w,1,10,9,9,9,9,other",
-                            "4096,ring,ll,0,4,w,1,10,9,9,9,9,same",
-                            "16384,ring,ll,0,4,w,1,10,9,9,9,9,same",
-                            "16384,ring,ll,0,4,w,2,10,9,9,9,9,other",
-                            "65536,ring,ll,0,4,w,1,10,9,9,9,9,-"})
-        text += std::string("allreduce,") + row + "\n";
-    folder.Write("timings.csv", text);
-    Machine machine = LoadFolder(folder.Path());
+    Machine machine =
+        LoadRows("bits", {"1024,ring,ll,0,4,w,1,10,9,9,9,9,same",
+                          "1024,ring,ll,0,4,w,2,10,9,9,9,9,-",
+                          "1024,ring,ll,2,4,w,1,10,9,9,9,9,other",
+                          "4096,ring,ll,0,4,w,1,10,9,9,9,9,same",
+                          "16384,ring,ll,0,4,w,1,10,9,9,9,9,same",
+                          "16384,ring,ll,0,4,w,2,10,9,9,9,9,other",
+                          "65536,ring,ll,0,4,w,1,10,9,9,9,9,-"});
     const struct {
         size_t n_bytes;
         int n_channels;
@@ -392,26 +401,21 @@ TEST(Timings, TellBitsOnlyOfWhatWasRecorded)
 // Registered buffers have times of their own, of which nothing is modelled.
 TEST(Timings, OfRegisteredBuffersAreThoseThatWereRecorded)
 {
-    Folder folder;
-    std::string text(kTimingsHeader, strlen(kTimingsHeader) - 1);
-    text += ",ran_kernel\n";
-    for (const char *row : {"1024,ring,ll,0,4,w,1,10,9,9,9,9,",
-                            "1024,sym,sym,0,4,w,1,10,5,5,5,5,AllReduce_A",
-                            "1024,sym,sym,0,4,w,2,10,6,6,6,6,AllReduce_A",
-                            "4096,sym,sym,0,4,w,1,10,9,9,9,9,AllReduce_B",
-                            "4096,sym,sym,0,4,w,2,10,9,9,9,9,AllReduce_B",
-                            "16384,sym,sym,0,4,w,1,10,9,9,9,9,AllReduce_C",
-                            "16384,sym,sym,0,4,w,2,10,9,9,9,9,AllReduce_C",
-                            "1024,sym/ctas=16-64,sym/ctas=16-64,0,4,w,1,10,4,4,"
-                            "4,4,AllReduce_A",
-                            "1024,sym/ctas=32-64,sym/ctas=32-64,0,4,w,1,10,3,3,"
-                            "3,3,AllReduce_A",
-                            "1024,stage/ctas=32-64,stage/ctas=32-64,0,4,w,1,10,"
-                            "7,7,7,7,AllReduce_B",
-                            "1024,reg,reg,0,4,w,1,10,8,8,8,8,"})
-        text += std::string("allreduce,") + row + "\n";
-    folder.Write("timings.csv", text);
-    Machine machine = LoadFolder(folder.Path());
+    Machine machine = LoadRows(
+        "ran_kernel", {"1024,ring,ll,0,4,w,1,10,9,9,9,9,",
+                       "1024,sym,sym,0,4,w,1,10,5,5,5,5,AllReduce_A",
+                       "1024,sym,sym,0,4,w,2,10,6,6,6,6,AllReduce_A",
+                       "4096,sym,sym,0,4,w,1,10,9,9,9,9,AllReduce_B",
+                       "4096,sym,sym,0,4,w,2,10,9,9,9,9,AllReduce_B",
+                       "16384,sym,sym,0,4,w,1,10,9,9,9,9,AllReduce_C",
+                       "16384,sym,sym,0,4,w,2,10,9,9,9,9,AllReduce_C",
+                       "1024,sym/ctas=16-64,sym/ctas=16-64,0,4,w,1,10,4,4,"
+                       "4,4,AllReduce_A",
+                       "1024,sym/ctas=32-64,sym/ctas=32-64,0,4,w,1,10,3,3,"
+                       "3,3,AllReduce_A",
+                       "1024,stage/ctas=32-64,stage/ctas=32-64,0,4,w,1,10,"
+                       "7,7,7,7,AllReduce_B",
+                       "1024,reg,reg,0,4,w,1,10,8,8,8,8,"});
     const mock_run sym{ncclFuncAllReduce, 1024, MOCK_WAY_SYM, 0, 0};
     const mock_run larger{ncclFuncAllReduce, 3000, MOCK_WAY_SYM, 0, 0};
     const mock_run halfway{ncclFuncAllReduce, 8192, MOCK_WAY_SYM, 0, 0};
@@ -459,30 +463,23 @@ mock_run InGraph(mock_run run)
 
 TEST(GraphTimes, AreThoseOfRowsThatSaySoAndElseAModel)
 {
-    Folder folder;
-    std::string text(kTimingsHeader, strlen(kTimingsHeader) - 1);
-
-    text += ",bits,graph\n";
-    for (const char *row :
-         {"1024,ring,ll,0,4,w,1,9,10,10,10,10,same,0",
-          "1024,ring,ll,0,4,w,2,9,12,12,12,12,same,0",
-          "1024,ring,ll,0,4,w,3,9,11,11,11,11,same,0",
-          "1024,ring,ll,0,4,w,1,9,4,4,4,4,-,1",
-          "1024,ring,ll,0,4,w,2,9,6,6,6,6,-,1",
-          "4096,ring,ll,0,4,w,1,9,7,7,7,7,-,1",
-          "4096,ring,ll,0,4,w,2,9,9,9,9,9,-,1",
-          "16777216,ring,ll,0,4,w,1,9,90,90,90,90,same,0",
-          "16777216,ring,ll,0,4,w,2,9,90,90,90,90,same,0",
-          "16777216,ring,ll,0,4,w,3,9,90,90,90,90,same,0",
-          "16777216,ring,simple,0,4,w,1,9,80,80,80,80,same,0",
-          "16777216,ring,simple,8,4,w,1,9,160,160,160,160,other,0",
-          "16777216,ring,simple,0,4,w,1,9,60,60,60,60,-,1",
-          "1024,ring,ll128,0,4,w,1,9,5,5,5,5,same,1",
-          "1024,reg,reg,0,4,w,1,9,8,8,8,8,same,0",
-          "1024,stage,stage,0,4,w,1,9,3,3,3,3,same,1"})
-        text += std::string("allreduce,") + row + "\n";
-    folder.Write("timings.csv", text);
-    Machine machine = LoadFolder(folder.Path());
+    Machine machine = LoadRows(
+        "bits,graph", {"1024,ring,ll,0,4,w,1,9,10,10,10,10,same,0",
+                       "1024,ring,ll,0,4,w,2,9,12,12,12,12,same,0",
+                       "1024,ring,ll,0,4,w,3,9,11,11,11,11,same,0",
+                       "1024,ring,ll,0,4,w,1,9,4,4,4,4,-,1",
+                       "1024,ring,ll,0,4,w,2,9,6,6,6,6,-,1",
+                       "4096,ring,ll,0,4,w,1,9,7,7,7,7,-,1",
+                       "4096,ring,ll,0,4,w,2,9,9,9,9,9,-,1",
+                       "16777216,ring,ll,0,4,w,1,9,90,90,90,90,same,0",
+                       "16777216,ring,ll,0,4,w,2,9,90,90,90,90,same,0",
+                       "16777216,ring,ll,0,4,w,3,9,90,90,90,90,same,0",
+                       "16777216,ring,simple,0,4,w,1,9,80,80,80,80,same,0",
+                       "16777216,ring,simple,8,4,w,1,9,160,160,160,160,other,0",
+                       "16777216,ring,simple,0,4,w,1,9,60,60,60,60,-,1",
+                       "1024,ring,ll128,0,4,w,1,9,5,5,5,5,same,1",
+                       "1024,reg,reg,0,4,w,1,9,8,8,8,8,same,0",
+                       "1024,stage,stage,0,4,w,1,9,3,3,3,3,same,1"});
     const mock_run ll128 = RingOf(1024, NCCL_PROTO_LL128);
     const mock_run reg{ncclFuncAllReduce, 1024, MOCK_WAY_REG, 0, 0};
     const mock_run stage{ncclFuncAllReduce, 1024, MOCK_WAY_STAGE, 0, 0};
