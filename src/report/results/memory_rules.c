@@ -317,8 +317,9 @@ stp_memory_rules_measure(const struct stp_policy *policy,
                           .out.table.kind = stp_policy_get_kind(policy)};
     const size_t n_rules = stp_policy_size(policy);
 
+    /* Two rules decide a size, if what runs beside tells them apart. */
     rules_begin(&g, n_rules,
-                s[0].comparisons->n_points + s[1].comparisons->n_points);
+                2 * (s[0].comparisons->n_points + s[1].comparisons->n_points));
     for (size_t i = 0; i < n_rules; i++) {
         struct stp_memory_rule *rule = &g.out.rules[g.out.table.n_rules++];
 
