@@ -143,10 +143,8 @@ static bool derive_is_faster(const struct stp_point *p,
     if (terms->kind == STP_POLICY_OF_STAGE &&
         (c->ran_kernel[0] == '\0' ||
          !derive_bears_compute(p, &c->arm, terms->beside) ||
-         (p->graph && p->auto_us - p->auto_us / c->gain.low <
-                          (p->coll != ncclFuncAllReduce && p->n_ranks > 2
-                               ? STP_DERIVE_GRAPH_US_OF_PARTS
-                               : STP_DERIVE_GRAPH_US))))
+         (p->graph &&
+          p->auto_us - p->auto_us / c->gain.low < STP_DERIVE_GRAPH_US)))
         return false;
     /* Copy engines must have run if they are what the arm is for.  NCCL runs
      * reductions under ce by the symmetric kernels of sym, and sym needs no

@@ -58,10 +58,8 @@ enum { STP_DERIVE_PASSES = 3 };
  * and 7.9 (2 x H200, NCCL 2.28.9): up to 1.8 less than in captured iterations,
  * up to 5.8 more than back to back, and those of 512 KiB lost 0.4.  On 4 x H200
  * those of 2, 4 and 8 MiB saved 7.2, 10.4 and 3.9: up to 1.8 less than back to
- * back.  There its one all-gather, of 4 or 8 MiB, made a pass 1 to 14 longer,
- * though it saves 12 back to back; on 2 x H200 it saved as much in a pass. */
-#define STP_DERIVE_GRAPH_US          5
-#define STP_DERIVE_GRAPH_US_OF_PARTS 25 /* of all but all-reduces, n > 2 */
+ * back. */
+#define STP_DERIVE_GRAPH_US 5
 
 /* The least gain back to back of another protocol over all-reduces of LL, where
  * no captured iterations are to follow.  Such

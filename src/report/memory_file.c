@@ -108,10 +108,9 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
                 "# Times with graph 0 are of collectives that are launched one "
                 "by one; with graph 1, of CUDA graphs, of iterations less "
                 "their compute or back to back: a rule saves at least %d us, "
-                "or %d if it is for all-gathers or reduce-scatters of more "
-                "than 2 ranks, as a job's graph may lose some of them between "
-                "its other kernels. Both copies are in them.\n",
-                STP_DERIVE_GRAPH_US, STP_DERIVE_GRAPH_US_OF_PARTS);
+                "as a job's graph may lose some of them between its other "
+                "kernels. Both copies are in them.\n",
+                STP_DERIVE_GRAPH_US);
     if (has_overlap && is_staged)
         fputs("# With overlap 0 a rule stands where such an iteration is "
               "slower, too, or none was timed: it is for jobs in which nothing "

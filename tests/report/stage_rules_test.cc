@@ -65,7 +65,7 @@ Case AnyCase(std::mt19937 *rng)
 // us.  'launched' is the same collective, launched; NULL: not measured. Whether
 // other collectives were measured in iterations in which compute goes on.
 int WantedCtas(const Case &c, bool graph, const Case *launched,
-               bool others_iterate, bool overlaps, int coll)
+               bool others_iterate, bool overlaps)
 {
     const bool waits_always = graph && !overlaps; // compute
     const bool iterates = waits_always || c.beside[0] > 0 ||
@@ -84,10 +84,7 @@ int WantedCtas(const Case &c, bool graph, const Case *launched,
             (waits_always || c.beside[i] == 0 || c.beside[i] >= 1) &&
             (waits_always || launched == nullptr || launched->beside[i] == 0 ||
              launched->beside[i] >= 1) &&
-            (!graph ||
-             100 - 100 / gain >= (coll == ncclFuncAllReduce
-                                      ? STP_DERIVE_GRAPH_US
-                                      : STP_DERIVE_GRAPH_US_OF_PARTS))) {
+            (!graph || 100 - 100 / gain >= STP_DERIVE_GRAPH_US)) {
             best = gain;
             ctas = kCtas[i];
         }
@@ -214,7 +211,7 @@ TEST(StageRules, AreWhereStagingWinsInThatSituationAndHarmsNoStep)
                                            launched == cases.end()
                                                ? nullptr
                                                : &launched->second,
-                                           others_iterate, overlaps, coll),
+                                           others_iterate, overlaps),
                           rule == nullptr ? -1 : rule->min_ctas)
                     << "seed " << seed << ", collective " << coll << ", graph "
                     << graph << ", overlaps " << overlaps;
@@ -253,7 +250,7 @@ TEST(StageRules, GainAtEverySizeOfRealGpusThatTheyDecide)
                 << p.coll << " " << p.n_bytes << " " << gain;
         }
     }
-    EXPECT_EQ(2, n_decided);
+    EXPECT_EQ(6, n_decided);
     EXPECT_EQ(18, n_lost);
     stp_policy_free(policy);
 }
