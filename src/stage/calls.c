@@ -59,6 +59,11 @@ static __thread struct group {
     size_t n_ended, ended_size;
 } * group __attribute__((tls_model("initial-exec")));
 
+/* The thread's last capture with a staged call: NCCL's nodes of a graph without
+ * one stay as they are. */
+static __thread unsigned long long staged_capture
+    __attribute__((tls_model("initial-exec")));
+
 /* NCCL is at work in this thread: what it calls of its own is handed on. */
 static __thread int n_inside __attribute__((tls_model("initial-exec")));
 
@@ -121,7 +126,8 @@ static bool around_copy(struct around *a, bool is_behind)
  */
 static ncclResult_t around_end(struct around *a, ncclResult_t result)
 {
-    if (a->twin == NULL && result == ncclSuccess)
+    if (a->twin == NULL && result == ncclSuccess &&
+        a->capture == staged_capture)
         stp_order_ease(&stp_stage()->cuda, a->stream, around_is_shared(a));
     if (a->twin == NULL)
         return result;
@@ -285,6 +291,8 @@ static ncclResult_t collective_run_staged(const struct call *k,
     const void *send = is_gather ? own : place;
     void *recv = is_scatter ? own : place;
 
+    if (a->capture != 0)
+        staged_capture = a->capture;
     if (is_half && is_gather)
         send = k->send;
     else

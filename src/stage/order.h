@@ -28,6 +28,8 @@
  * next kernel does not.  And the first node takes its place in the line.  The
  * order of all other nodes stays as it is.  In such profiles all nodes but the
  * records were in one stream then, and NCCL's kernels began after 0.5 us.
+ * A graph in which nothing is staged stays as NCCL makes it.
+ *
  * Staging made a pass of 256 tokens 1.110x as fast (without both changes
  * 1.057x), and one of 512 tokens 1.057x by derived rules (1.021x) and 1.054x
  * with all staged (1.048x).

@@ -92,8 +92,9 @@ const std::map<char, Step> kSteps = {
     {'g', kGather},        {'r', kScatter}, // refused; a stream
     {'q', Reduce(512, 2)}, {'t', Reduce(1536, 2)}, {'o', Reduce(1536, 1, 1)}};
 
-// A record that a kernel follows by its stream is followed by the kernel's, and
-// the wait of NCCL's first node is in the line of a kernel, or a copy in.
+// From the first staged step on, a record that a kernel follows by its stream
+// is followed by the kernel's, and the wait of NCCL's first node is in the line
+// of a kernel, or a copy in.
 const struct GraphCase {
     const char *name;
     int version;              // of kVersions
@@ -102,11 +103,12 @@ const struct GraphCase {
     std::string set_aside;    // "132": record 1, of kernel 3, by record 2
     std::string lined_up;     // "wait1 > copy1": behind what that followed
 } graphs[] = {
-    {"plain", 0, 1, "ppp", "", "12,23", "wait1 > kernel1"},
-    {"plain on two streams", 0, 1, "pqqp", "", "23", "wait1 > kernel1"},
+    {"plain", 0, 1, "ppp", "", "", ""},
+    {"plain on two streams", 0, 1, "spqqp", "copy2 > record1", "34",
+     "wait1 > copy1,wait2 > kernel2"},
     {"four", 0, 1, "ssss", "copy8 > record4", "12,23,34", "wait1 > copy1"},
     {"between plain ones", 0, 1, "pspsp", "copy4 > record4", "13,24,35",
-     "wait1 > kernel1,wait2 > copy1"},
+     "wait2 > copy1"},
     {"of two communicators", 0, 1, "sos", "copy4 > record2,copy6 > record3",
      "13", "wait1 > copy1,wait2 > copy3"},
     {"on two streams", 0, 1, "stts",
@@ -121,7 +123,8 @@ const struct GraphCase {
      "copy2 > record1,copy4 > record2,record1 > copy3", "", "wait1 > copy1"},
     {"behind a wait of the program", 0, 1, "wsp", "copy2 > record1", "",
      "wait2 > copy1,wait3 > kernel2"},
-    {"a group of plain ones", 0, 2, "pqp", "", "132", ""},
+    {"one behind a group with plain ones", 0, 3, "spqp",
+     "copy2 > record1,wait1 > copy1", "243", ""},
     {"a group with a plain one", 0, 2, "sp", "copy2 > record1,wait1 > copy1",
      "", ""},
     {"one behind a group on two streams", 0, 2, "stt",
