@@ -8,8 +8,8 @@
 #include "analyse/objective.h"
 #include "analyse/wrong.h"
 #include "core/policy/memory_policy.h"
-#include "core/room.h"
 #include "core/text.h"
+#include "launch/take.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/page/page.h"
 #include "report/policy_file.h"
@@ -200,10 +200,9 @@ static bool run_has_rule(const struct stp_tune_result *r,
 }
 
 /* Adds what the comparisons leave open, and sorts. */
-static enum stp_status run_add_unsure(struct stp_tune_result *r,
-                                      const struct stp_comparisons *all,
-                                      enum stp_policy_kind kind, bool overlaps,
-                                      struct stp_error *err)
+static void run_add_unsure(struct stp_tune_result *r,
+                           const struct stp_comparisons *all,
+                           enum stp_policy_kind kind, bool overlaps)
 {
     const struct stp_derive_terms terms = {.min_gain = r->alone.origin.min_gain,
                                            .captured = r->alone.origin.captured,
@@ -215,8 +214,7 @@ static enum stp_status run_add_unsure(struct stp_tune_result *r,
 
         if (c == NULL || run_has_rule(r, p, kind, overlaps))
             continue;
-        if (!STP_ROOM(r->unsure, r->n_unsure, r->unsure_capacity))
-            return stp_nomem(err);
+        STP_TAKE_ROOM(r->unsure, r->n_unsure, r->unsure_capacity);
         r->unsure[r->n_unsure++] =
             (struct stp_tune_unsure){.coll = p->coll,
                                      .n_bytes = p->n_bytes,
@@ -227,7 +225,6 @@ static enum stp_status run_add_unsure(struct stp_tune_result *r,
     }
     if (r->n_unsure > 0)
         qsort(r->unsure, r->n_unsure, sizeof(*r->unsure), run_order_unsure);
-    return STP_OK;
 }
 
 /* Derives what to register and what to stage after both policies are verified,
@@ -264,8 +261,9 @@ static enum stp_status run_derive_memory(struct stp_tune_result *r,
              stp_memory_rules_derive(&r->stages, r->info.gpu, &r->stage, err));
     stp_dataset_free(&alone);
     for (int i = 0; i < 2; i++)
-        STP_THEN(status, run_add_unsure(r, r->registers.all[i].comparisons,
-                                        STP_POLICY_OF_MEMORY, i == 1, err));
+        if (status == STP_OK)
+            run_add_unsure(r, r->registers.all[i].comparisons,
+                           STP_POLICY_OF_MEMORY, i == 1);
     return status;
 }
 
@@ -482,10 +480,10 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
                           "sizes that were not swept, so none is written");
     if (status == STP_OK && plan->same_bits)
         status = stp_trial_require_bits(&result->alone.tried, err);
-    STP_THEN(status, run_add_unsure(result, &result->alone.comparisons,
-                                    STP_POLICY_OF_ARMS, false, err));
-    STP_THEN(status, run_add_unsure(result, &result->overlap.comparisons,
-                                    STP_POLICY_OF_ARMS, true, err));
+    run_add_unsure(result, &result->alone.comparisons, STP_POLICY_OF_ARMS,
+                   false);
+    run_add_unsure(result, &result->overlap.comparisons, STP_POLICY_OF_ARMS,
+                   true);
     STP_THEN(status, stp_tune_stage(&job, result, err));
     stp_device_close(&trial.device);
     STP_THEN(status, run_derive_memory(result, err));

@@ -87,8 +87,7 @@ static enum stp_status stage_iterate(const struct stp_tune_job *job,
                                      &arms, &out, err);
     }
     for (size_t i = 0; i < out.data.n_rows && status == STP_OK; i++)
-        if (stp_dataset_add(captured, &out.data.rows[i]) != STP_OK)
-            status = stp_nomem(err);
+        stp_dataset_take(captured, &out.data.rows[i]);
     stp_comparisons_free(&swept);
     stp_iterations_free(&out);
     return status;

@@ -8,6 +8,7 @@
 #include "core/names.h"
 #include "core/rng.h"
 #include "core/text.h"
+#include "launch/take.h"
 #include "report/file.h"
 #include "report/measurements/measurements_csv.h"
 #include "store/clock.h"
@@ -70,18 +71,15 @@ enum stp_status stp_tune_state_name(const struct stp_tune_state *state,
     char *text = NULL;
     size_t len = 0;
     uint64_t hash = 0;
-    FILE *fp = open_memstream(&text, &len);
+    FILE *fp = stp_take_text(&text, &len);
 
-    if (fp == NULL)
-        return stp_nomem(err);
     /* The key holds every option that decides on the run's results. */
     fprintf(fp, "%siterate: %d\nportable: %d\n%s", state->plan_text,
             !plan->no_iterate, plan->portable,
             plan->same_bits ? "bits: same\n" : "");
     stp_measurements_write(state->swept, state->machine, fp);
     stp_measurements_write(&state->iterated->data, state->machine, fp);
-    if (fclose(fp) != 0)
-        return stp_nomem(err);
+    stp_end_text(fp);
     for (size_t i = 0; i < len; i++)
         hash = stp_hash(hash, (unsigned char)text[i]);
     free(text);
@@ -143,14 +141,12 @@ enum stp_status stp_tune_state_begin(const struct stp_tune_job *job,
     const char *path = job->files->state;
     char text[STP_TUNE_PATH + STP_ERROR_TEXT];
     size_t len = 0;
-    FILE *fp = open_memstream(&state->plan_text, &len);
+    FILE *fp = stp_take_text(&state->plan_text, &len);
     struct stp_error why;
     enum stp_status status;
 
     state->job = job;
     state->machine = info->what;
-    if (fp == NULL)
-        return stp_nomem(err);
     fprintf(fp, "%smachine: %s, %s, NCCL %s\nranks:", head, info->machine,
             info->gpu, info->nccl);
     for (unsigned i = 0; i < plan->n_passes; i++)
@@ -168,9 +164,7 @@ enum stp_status stp_tune_state_begin(const struct stp_tune_job *job,
             plan->min_gain, plan->resolution, plan->seed);
     if (plan->stalls > 0)
         fprintf(fp, "stalls: %g\n", plan->stalls);
-
-    if (fclose(fp) != 0)
-        return stp_nomem(err);
+    stp_end_text(fp);
     if (plan->fresh || access(path, F_OK) != 0)
         return STP_OK;
     status = state_resume(state, &path, &why);

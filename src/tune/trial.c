@@ -8,6 +8,7 @@
 #include "analyse/verify.h"
 #include "core/names.h"
 #include "core/policy/memory_policy.h"
+#include "launch/take.h"
 #include "nccl_tuner_abi.h"
 #include "report/file.h"
 #include "report/policy_file.h"
@@ -296,9 +297,7 @@ enum stp_status stp_trial_add_unseen(const struct stp_device_info *info,
     enum stp_status status = STP_OK;
 
     STP_TRY(stp_policy_load_any(path, &policy, err));
-    ends = calloc(2 * stp_policy_size(policy) + 1, sizeof(*ends));
-    if (ends == NULL)
-        status = stp_nomem(err);
+    STP_TAKE(ends, 2 * stp_policy_size(policy));
     for (size_t c = 0; c < plan->plan.n_colls && status == STP_OK; c++) {
         const int coll = plan->colls[c];
         uint64_t grain = stp_size_grain(info, coll, plan->plan.type);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analyse/verify.h"
+#include "launch/take.h"
 #include "nccl_tuner_abi.h"
 #include "report/policy_file.h"
 #include "report/results/memory_rules.h"
@@ -147,8 +148,7 @@ static enum stp_status verify_try_registered(struct verify *v, size_t first,
     size_t n_kept = first, n = 0;
 
     for (size_t i = first; i < tried->n_rows; i++) {
-        if (stp_dataset_add(v->registered, &tried->rows[i]) != STP_OK)
-            return stp_nomem(err);
+        stp_dataset_take(v->registered, &tried->rows[i]);
         if (!stp_arm_registers(&tried->rows[i].arm))
             tried->rows[n_kept++] = tried->rows[i];
     }
@@ -187,9 +187,7 @@ static enum stp_status verify_try_steps(struct verify *v, struct stp_error *err)
                                  rule->points[k].n_bytes, settings, &n);
     }
     status = verify_run_settings(v, settings, n, false, true, steps, err);
-    decides = calloc(steps->n_rows + 1, sizeof(*decides));
-    if (decides == NULL)
-        return stp_nomem(err);
+    STP_TAKE(decides, steps->n_rows);
     /* A step decides if all of it does: arms are nothing without AUTO. */
     for (size_t i = 0; i < steps->n_rows; i++) {
         const struct stp_measurement *m = &steps->rows[i];
@@ -402,27 +400,21 @@ static bool verify_counts(const struct stp_comparisons *steps,
 /* Trims the rules to the sizes that hold alone and, within the sizes of steps,
  * in these, and drops rules that hold nowhere. *changed_ret: whether some did
  * not hold. */
-static enum stp_status verify_trim_rules(struct stp_tune_policy *p,
-                                         bool *changed_ret,
-                                         struct stp_error *err)
+static void verify_trim_rules(struct stp_tune_policy *p, bool *changed_ret)
 {
     const struct stp_derived *all = &p->derived;
     const struct stp_comparisons *verdicts = &p->verdicts;
     const struct stp_comparisons *steps = &p->step_verdicts;
+    /* a part rests on points of its own, and one more is tried */
     const size_t n_most = p->comparisons.n_points + 1;
-    struct stp_derived_rule *alone = calloc(n_most, sizeof(*alone));
-    struct stp_derived kept = {.rules = calloc(n_most, sizeof(*kept.rules))};
-    struct stp_comparisons waits = {
-        .points = calloc(verdicts->n_points + steps->n_points + 1,
-                         sizeof(*waits.points))};
+    struct stp_derived_rule *alone;
+    struct stp_derived kept = {0};
+    struct stp_comparisons waits = {0};
     bool changed = false;
 
-    if (kept.rules == NULL || alone == NULL || waits.points == NULL) {
-        free(kept.rules);
-        free(alone);
-        free(waits.points);
-        return stp_nomem(err);
-    }
+    STP_TAKE(alone, n_most);
+    STP_TAKE(kept.rules, n_most);
+    STP_TAKE(waits.points, verdicts->n_points + steps->n_points);
     for (size_t i = 0; i < steps->n_points; i++)
         waits.points[i] = steps->points[i];
     for (size_t i = 0; i < all->n_rules; i++) {
@@ -449,7 +441,6 @@ static enum stp_status verify_trim_rules(struct stp_tune_policy *p,
     stp_derived_free(&p->derived);
     p->derived = kept;
     *changed_ret = changed;
-    return STP_OK;
 }
 
 /* Tries the policy in every pass, as a job would load it. */
@@ -487,7 +478,8 @@ static enum stp_status verify_until_kept(struct verify *v,
 
     while (changed && status == STP_OK) {
         status = verify_try(v, err);
-        STP_THEN(status, verify_trim_rules(v->policy, &changed, err));
+        if (status == STP_OK)
+            verify_trim_rules(v->policy, &changed);
         if (status == STP_OK && changed)
             status = stp_tune_save_policy(v->policy, v->path, err);
     }

@@ -126,51 +126,22 @@ struct BadRun {
 
 TEST(MachineTime, RefusesWhatHasNone)
 {
+    // clang-format off
     const BadRun cases[] = {
-        {{ncclFuncAllGather, 8, NCCL_ALGO_TREE, NCCL_PROTO_LL, 0},
-         0,
-         0,
-         "no time for allgather with tree/ll: nothing was recorded on h200x4, "
-         "and NCCL rules it out"},
-        {{ncclFuncAllReduce, 8, -1, -1, 0},
-         0,
-         0,
-         "no time for collective 4, algorithm -1 and protocol -1"},
-        {{static_cast<ncclFunc_t>(NCCL_NUM_TUNED_FUNCS), 8, 1, 0, 0},
-         0,
-         0,
-         "no time for collective 5, algorithm 1 and protocol 0"},
-        {{ncclFuncAllReduce, 8, MOCK_NUM_WAYS, 0, 0},
-         0,
-         0,
-         "no time for collective 4, algorithm 15 and protocol 0"},
-        {{ncclFuncAllReduce, 8, 1, NCCL_NUM_PROTOCOLS, 0},
-         0,
-         0,
-         "no time for collective 4, algorithm 1 and protocol 3"},
+        {{ncclFuncAllGather, 8, NCCL_ALGO_TREE, NCCL_PROTO_LL, 0}, 0, 0, "no time for allgather with tree/ll: nothing was recorded on h200x4, and NCCL rules it out"},
+        {{ncclFuncAllReduce, 8, -1, -1, 0}, 0, 0, "no time for collective 4, algorithm -1 and protocol -1"},
+        {{static_cast<ncclFunc_t>(NCCL_NUM_TUNED_FUNCS), 8, 1, 0, 0}, 0, 0, "no time for collective 5, algorithm 1 and protocol 0"},
+        {{ncclFuncAllReduce, 8, MOCK_NUM_WAYS, 0, 0}, 0, 0, "no time for collective 4, algorithm 15 and protocol 0"},
+        {{ncclFuncAllReduce, 8, 1, NCCL_NUM_PROTOCOLS, 0}, 0, 0, "no time for collective 4, algorithm 1 and protocol 3"},
         {{ncclFuncAllReduce, 0, 1, 0, 0}, 0, 0, "no time for 0 bytes"},
         {{ncclFuncAllReduce, 8, 1, 0, -1}, 0, 0, "no time for -1 channels"},
-        {{ncclFuncAllReduce, 8, 1, 0, 0},
-         1,
-         0,
-         "round 1 or iteration 0 is not in [0, 1)"},
-        {{ncclFuncAllReduce, 8, 1, 0, 0},
-         -.5,
-         0,
-         "round -0.5 or iteration 0 is not in [0, 1)"},
-        {{ncclFuncAllReduce, 8, 1, 0, 0},
-         0,
-         1,
-         "round 0 or iteration 1 is not in [0, 1)"},
-        {{ncclFuncAllReduce, 8, 1, 0, 0},
-         0,
-         -.5,
-         "round 0 or iteration -0.5 is not in [0, 1)"},
-        {{ncclFuncAllReduce, 8, 1, 0, 0},
-         0,
-         std::nan(""),
-         "round 0 or iteration nan is not in [0, 1)"},
+        {{ncclFuncAllReduce, 8, 1, 0, 0}, 1, 0, "round 1 or iteration 0 is not in [0, 1)"},
+        {{ncclFuncAllReduce, 8, 1, 0, 0}, -.5, 0, "round -0.5 or iteration 0 is not in [0, 1)"},
+        {{ncclFuncAllReduce, 8, 1, 0, 0}, 0, 1, "round 0 or iteration 1 is not in [0, 1)"},
+        {{ncclFuncAllReduce, 8, 1, 0, 0}, 0, -.5, "round 0 or iteration -0.5 is not in [0, 1)"},
+        {{ncclFuncAllReduce, 8, 1, 0, 0}, 0, std::nan(""), "round 0 or iteration nan is not in [0, 1)"},
     };
+    // clang-format on
     Machine machine = LoadMachine("h200x4");
 
     for (const BadRun &c : cases) {
