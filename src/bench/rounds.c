@@ -299,12 +299,14 @@ static bool rounds_resume_lanes(struct stp_rounds *r)
 
     for (size_t i = 0; i < r->n_lanes; i++) {
         struct stp_rounds_lane *lane = &r->lanes[i];
-        const struct stp_gain g = rounds_get_gain(r, i, &own);
+        struct stp_gain g;
 
+        if (!lane->is_stopped) /* as all are of more than STP_ROUNDS_MOST */
+            continue;
+        g = rounds_get_gain(r, i, &own);
         lane->is_resumed =
-            lane->is_stopped &&
-            (g.n_pairs < 2 ||
-             (g.n_pairs < r->rounds && rounds_is_unsure(r, lane, &g, false)));
+            g.n_pairs < 2 ||
+            (g.n_pairs < r->rounds && rounds_is_unsure(r, lane, &g, false));
         any |= lane->is_resumed;
     }
     return any;

@@ -94,47 +94,24 @@ TEST_F(Rounds, RunAgainIfSomethingDisturbedThem)
 {
     const std::vector<stp_arm> arms = {kAuto, kAutoAgain, kRingLl128, kSym};
     const double own[] = {100, 100, 80, 60};
+    // clang-format off
     const Disturbed cases[] = {
         {"nothing", {}, {}, 0},
         {"one arm", {{{3, 2}, 1.5}}, {7}, 0},
         {"the first round", {{{0, 0}, 2}}, {5}, 0},
         {"AUTO's second run", {{{1, 4}, 1.3}}, {9}, 0},
         {"an arm for the better", {{{2, 3}, 1 / 1.5}}, {8}, 0},
-        {"all arms, each by another factor",
-         {{{0, 1}, 2.8}, {{1, 1}, 1.24}, {{2, 1}, 1.5}, {{3, 1}, 3.}},
-         {6},
-         0},
-        {"all arms alike",
-         {{{0, 1}, 2}, {{1, 1}, 2}, {{2, 1}, 2}, {{3, 1}, 2}},
-         {6},
-         0},
+        {"all arms, each by another factor", {{{0, 1}, 2.8}, {{1, 1}, 1.24}, {{2, 1}, 1.5}, {{3, 1}, 3.}}, {6}, 0},
+        {"all arms alike", {{{0, 1}, 2}, {{1, 1}, 2}, {{2, 1}, 2}, {{3, 1}, 2}}, {6}, 0},
         {"what replaces one, too", {{{3, 2}, 1.5}, {{3, 5}, 1.8}}, {7, 7}, 0},
-        {"two of five",
-         {{{0, 0}, 2.}, {{2, 0}, 3.}, {{1, 1}, 1.5}, {{3, 1}, 2.5}},
-         {5, 6},
-         0},
-        {"three of five",
-         {{{0, 0}, 2.},
-          {{1, 0}, 1.5},
-          {{2, 0}, 2.9},
-          {{3, 0}, 1.7},
-          {{0, 1}, 1.6},
-          {{1, 1}, 2.7},
-          {{2, 1}, 2.1},
-          {{3, 1}, 1.5},
-          {{0, 2}, 2.4},
-          {{1, 2}, 3.},
-          {{2, 2}, 1.5},
-          {{3, 2}, 2.2}},
-         {5, 6, 7},
-         0},
+        {"two of five", {{{0, 0}, 2.}, {{2, 0}, 3.}, {{1, 1}, 1.5}, {{3, 1}, 2.5}}, {5, 6}, 0},
+        {"three of five", {{{0, 0}, 2.}, {{1, 0}, 1.5}, {{2, 0}, 2.9}, {{3, 0}, 1.7}, {{0, 1}, 1.6}, {{1, 1}, 2.7}, {{2, 1}, 2.1},
+                           {{3, 1}, 1.5}, {{0, 2}, 2.4}, {{1, 2}, 3.}, {{2, 2}, 1.5}, {{3, 2}, 2.2}}, {5, 6, 7}, 0},
         {"less than noise may be", {{{3, 2}, 1.05}}, {}, 0},
         // an arm that is so by nature is measured as it is
-        {"an arm again and again",
-         {{{3, 1}, 1.5}, {{3, 3}, 1.5}, {{3, 5}, 1.5}, {{3, 6}, 1.5}},
-         {6},
-         0},
+        {"an arm again and again", {{{3, 1}, 1.5}, {{3, 3}, 1.5}, {{3, 5}, 1.5}, {{3, 6}, 1.5}}, {6}, 0},
     };
+    // clang-format on
 
     for (const Disturbed &c : cases) {
         SCOPED_TRACE(c.name);
@@ -164,6 +141,10 @@ TEST_F(Rounds, AreBoundedWhereAMachineIsNeverQuiet)
 
     EXPECT_EQ(4 + stp_rounds_spare(4), places_.size());
     EXPECT_EQ(stp_rounds_spare(4), data_.n_again);
+
+    // there is no room for notes on so many
+    Run(STP_ROUNDS_MOST + 1, {kAuto, kSym}, [](size_t, unsigned) { return 9; });
+    EXPECT_EQ(STP_ROUNDS_MOST + 1U, Times(kSym).size());
 }
 
 TEST_F(Rounds, OfARecordingAreWhatTheyAre)
