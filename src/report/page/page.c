@@ -562,6 +562,7 @@ static void view_rule(const struct stp_page_data *data, cJSON *panels,
     } of[2] = {{.low = INFINITY},
                {.low = INFINITY}}; /* the second: estimates */
     size_t n_same = 0, n = 0, k;
+    uint64_t named = 0; /* bits of the pairs in 'from' */
     cJSON *panel, *row;
 
     cJSON_ArrayForEach(panel, panels)
@@ -569,16 +570,16 @@ static void view_rule(const struct stp_page_data *data, cJSON *panels,
     {
         const struct stp_page_row *page_row = &data->rows[n++];
         const struct stp_point *p = page_row->point;
+        const int pair = 4 * (p->auto_algo + 1) + p->auto_proto + 1;
         const char *name = STP_RAN_TEXT(p->auto_algo, p->auto_proto, 0);
 
         if (page_row->line != r->line)
             continue;
-        if (strstr(from, name) == NULL)
+        if ((named >> pair & 1) == 0)
             STP_PAGE_ADD(from, "%s%s", from[0] != '\0' ? ", " : "", name);
-        if (page_row->policy == NULL)
-            continue;
-        if (page_row->verdict == STP_VERDICT_SAME) {
-            n_same++;
+        named |= UINT64_C(1) << pair;
+        if (page_row->policy == NULL || page_row->verdict == STP_VERDICT_SAME) {
+            n_same += page_row->policy != NULL;
             continue;
         }
         k = stp_source_is_estimate(page_row->policy->source);

@@ -74,10 +74,15 @@ TEST_F(Page, WhatWasRunCountsAndLossesAreProminent)
         run.AddAuto(n_bytes).AddGain(n_bytes, kPlugin, gain);
         n_bytes *= 2;
     }
-    for (size_t i = 0; i < run.data.n_rows; i++)
-        if (run.data.rows[i].arm.kind == STP_ARM_PLUGIN &&
-            run.data.rows[i].n_bytes > kMiB)
-            run.data.rows[i].ran_proto = NCCL_PROTO_LL128;
+    for (size_t i = 0; i < run.data.n_rows; i++) {
+        stp_measurement *m = &run.data.rows[i];
+        const bool is_auto = m->arm.kind == STP_ARM_AUTO;
+        if (m->n_bytes > kMiB) {
+            m->ran_algo = is_auto ? NCCL_ALGO_TREE : NCCL_ALGO_RING;
+            m->ran_proto = is_auto && m->n_bytes > 2 * kMiB ? NCCL_PROTO_LL
+                                                            : NCCL_PROTO_LL128;
+        }
+    }
     const std::string verify = Save("s.verify.csv", &run);
     const std::string policy = Write("s.conf", kPolicy);
     const std::string page = Make(Sources({{STP_PAGE_POLICY, policy},
@@ -93,6 +98,7 @@ TEST_F(Page, WhatWasRunCountsAndLossesAreProminent)
               said_);
     EXPECT_THAT(page, HasSubstr("<p class=\"lead warn\">On 4 x NVIDIA"));
     EXPECT_THAT(page, HasSubstr("<tr class=\"bad\"><th class=\"n\">4194304"));
+    EXPECT_THAT(page, HasSubstr("<td>tree/ll128, tree/ll</td>"));
     const Json plots = Plots(page);
     EXPECT_STREQ(
         "SLOWER",
