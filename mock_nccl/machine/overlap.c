@@ -389,7 +389,8 @@ size_t mock_machine_overlap_settings(const struct mock_machine *machine,
 /* ---- the file ---- */
 
 /* Sets a record's time of its collective without overlap. */
-static ncclResult_t overlap_find_comm(const struct mock_machine *machine,
+static ncclResult_t overlap_find_comm(const char *path,
+                                      const struct mock_machine *machine,
                                       struct mock_record *r)
 {
     const struct mock_run run = {
@@ -401,10 +402,13 @@ static ncclResult_t overlap_find_comm(const struct mock_machine *machine,
         .graph = r->graph,
     };
     struct mock_time time = {0};
-    ncclResult_t rc = mock_machine_mean_time(machine, &run, &time);
 
+    if (mock_machine_mean_time(machine, &run, &time) != ncclSuccess)
+        return mock_refuse("%s:%d: timings.csv has no time of this arm's "
+                           "collective alone, and none is modelled",
+                           path, r->line);
     r->comm_us = time.us;
-    return rc;
+    return ncclSuccess;
 }
 
 /* Sets a record's slowdown, of which the time of iterations is a linear
@@ -454,13 +458,13 @@ static ncclResult_t overlap_find_slowdowns(const char *path,
     for (int i = 0; i < n; i++) {
         struct mock_record *r = &list[i];
         struct mock_record scatter = *r;
-        ncclResult_t rc = overlap_find_comm(machine, r);
+        ncclResult_t rc = overlap_find_comm(path, machine, r);
 
         scatter.coll = ncclFuncReduceScatter;
         scatter.algo = scatter.scatter_algo;
         scatter.proto = scatter.scatter_proto;
         if (rc == ncclSuccess && r->mode == MOCK_MODE_FSDP)
-            rc = overlap_find_comm(machine, &scatter);
+            rc = overlap_find_comm(path, machine, &scatter);
         MOCK_THEN(rc, overlap_find_slowdown(path, scatter.comm_us, r));
         if (rc != ncclSuccess)
             return rc;

@@ -343,6 +343,9 @@ TEST_F(Modes, BadRowsAreRefused)
     EXPECT_EQ("overlap.csv:3: mean_us 9 cannot be: 2 layers of 5 us, each "
               "with a collective of 10 us alone",
               LoadError(ModeText("sequential", "allreduce", kSimple, 9)));
+    EXPECT_EQ("overlap.csv:3: timings.csv has no time of this arm's collective "
+              "alone, and none is modelled",
+              LoadError(ModeText("overlap", "allreduce", "reg,reg,0", 43)));
 }
 
 TEST_F(Modes, TimesAfterComputeRefuseWhatOverlapsDo)
