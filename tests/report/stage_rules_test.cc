@@ -1,5 +1,6 @@
 // Rules of stage policies from random measurements whose gains are exact:
 // derived, written and read again.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,11 +10,13 @@
 
 #include "support/measured_data.h"
 #include "support/temporary_folder.h"
+#include "support/written.h"
 
 extern "C" {
 #include "core/policy/memory_policy.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/results/memory_rules.h"
+#include "report/results/results.h"
 }
 
 using namespace measured;
@@ -218,6 +221,23 @@ TEST(StageRules, AreWhereStagingWinsInThatSituationAndHarmsNoStep)
             }
         stp_policy_free(policy);
     }
+}
+
+TEST(StageRules, StandBesideTheFastestOfAnyNumberOfRanges)
+{
+    Data d; // the last of many in which a rule wins at every other size
+    for (uint64_t n_bytes = 1; n_bytes <= 600; n_bytes++)
+        d.AddAuto(n_bytes).AddGain(n_bytes, kTreeLl,
+                                   n_bytes % 2 != 0 ? 1 : 1 + n_bytes / 300.);
+    const stp_memory_data from{&d.data, &d.data, {}};
+    const stp_derive_terms terms{};
+    stp_memory_situations situations;
+    ASSERT_EQ(STP_OK, stp_memory_situations_compare(&from, &terms, &situations,
+                                                    nullptr));
+    EXPECT_THAT(
+        Written([&](FILE *fp) { stp_print_choices("", &situations, 1, fp); }),
+        testing::HasSubstr("3.000"));
+    stp_memory_situations_free(&situations);
 }
 
 // 4 x H100: what is left of a round may cost more than all rounds.

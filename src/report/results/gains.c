@@ -1,9 +1,11 @@
 /* gains.c - what a policy changes, and what that gains, in a few lines */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "analyse/verify.h"
 #include "core/policy/memory_policy.h"
+#include "launch/take.h"
 #include "report/results/memory_rules.h"
 #include "report/results/results.h"
 #include "report/table.h"
@@ -120,8 +122,6 @@ enum stp_status stp_print_gains(const struct stp_device_info *info,
     return STP_OK;
 }
 
-enum { MOST_CHOICES = 256 };
-
 /* Sizes in a row at which one of the three kinds of policy wins. */
 struct gain_choice {
     const struct stp_point *first, *last, *best;
@@ -178,7 +178,7 @@ static size_t gain_list_choices(const struct stp_memory_situation *s,
                 *c = here;
             }
             c->last = p;
-        } else if (n < MOST_CHOICES) {
+        } else {
             choices[n++] = here;
         }
     }
@@ -191,14 +191,18 @@ void stp_print_choices(const char *tuner,
 {
     static const char *const words[STP_N_POLICY_KINDS] = {"rule", "register",
                                                           "stage"};
-    struct gain_choice choices[MOST_CHOICES];
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+    struct gain_choice *choices =
+        stp_take(stages->all[0].comparisons->n_points +
+                     stages->all[1].comparisons->n_points,
+                 sizeof(*choices));
     size_t n = gain_list_choices(&stages->all[0], choices, 0);
     struct stp_paragraph paragraph;
     bool has_captured = false;
 
     n = gain_list_choices(&stages->all[1], choices, n);
     if (n == 0) {
+        free(choices);
         stp_table_free(&t);
         return;
     }
@@ -234,6 +238,7 @@ void stp_print_choices(const char *tuner,
                                                    : (double)NAN,
                              3);
     }
+    free(choices);
     stp_table_end(&t, fp);
     if (has_captured)
         fputs("Captured iterations were timed without registered memory.\n",
