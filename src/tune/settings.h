@@ -23,7 +23,7 @@ enum {
     STP_SETTINGS_FIRST_MIB = 2,
     STP_SETTINGS_LAST_MIB = 64,
     STP_STEPS_FIRST = 64 << 10,
-    STP_MAX_SETTINGS = 128
+    STP_MAX_SETTINGS = 3 * STP_MAX_SIZES /* steps of three collectives */
 };
 
 /* The sizes at which sequential iterations are captured. */

@@ -286,6 +286,18 @@ class TuneStalls : public InFolder
     double us_[STP_TUNE_N_STAGES]{};
 };
 
+TEST(Settings, HaveRoomForAStepOfEverySizeThatARuleRestsOn)
+{
+    std::vector<stp_setting> steps(STP_MAX_SETTINGS);
+    size_t n = 0;
+
+    for (uint64_t size = 1; size <= STP_MAX_SIZES; size++)
+        for (int coll :
+             {ncclFuncAllGather, ncclFuncReduceScatter, ncclFuncAllReduce})
+            stp_settings_add(STP_MODE_SEQUENTIAL, coll, size, steps.data(), &n);
+    EXPECT_EQ(STP_MAX_SETTINGS, static_cast<int>(n));
+}
+
 // A product that is fitted to a collective which a pause stretched would be a
 // multiple of what was asked for, and its iteration another one.
 TEST_F(TuneStalls, DoNotChangeTheProductOfIterations)
