@@ -36,6 +36,7 @@ enum label_property {
     LABEL_RANKS,
     LABEL_NODES,
     LABEL_PLACE,
+    LABEL_GRAPH,
     LABEL_TYPE,
     LABEL_OP,
     LABEL_ROOT,
@@ -76,6 +77,9 @@ static void label_word(const struct stp_curve *c, enum label_property property,
         return;
     case LABEL_PLACE:
         text = m->in_place ? "in place" : "out of place";
+        break;
+    case LABEL_GRAPH:
+        text = m->graph ? "captured" : "launched";
         break;
     case LABEL_TYPE:
         text = stp_type_name(m->type);
@@ -282,7 +286,8 @@ static bool curves_comparable(const struct stp_curve *a,
            a->like.n_ranks == b->like.n_ranks &&
            a->like.n_nodes == b->like.n_nodes && a->like.type == b->like.type &&
            a->like.op == b->like.op && a->like.root == b->like.root &&
-           a->like.in_place == b->like.in_place;
+           a->like.in_place == b->like.in_place &&
+           a->like.graph == b->like.graph;
 }
 
 static double curves_fastest_us(const struct stp_curves *all,
@@ -319,9 +324,9 @@ struct stp_labelled_set stp_pick_curves(const struct stp_curves *curves,
                                         int coll, size_t n_max)
 {
     static const enum label_property properties[] = {
-        LABEL_ARM,     LABEL_RANKS, LABEL_GPU,   LABEL_BACKEND,
-        LABEL_TYPE,    LABEL_OP,    LABEL_PLACE, LABEL_ROOT,
-        LABEL_MACHINE, LABEL_NODES, LABEL_NCCL,  LABEL_FILE};
+        LABEL_ARM,   LABEL_RANKS, LABEL_GPU,   LABEL_BACKEND, LABEL_TYPE,
+        LABEL_OP,    LABEL_PLACE, LABEL_GRAPH, LABEL_ROOT,    LABEL_MACHINE,
+        LABEL_NODES, LABEL_NCCL,  LABEL_FILE};
     struct ranked *ranked = stp_take(curves->n_curves, sizeof(*ranked));
     struct stp_labelled_set set = {
         .all = stp_take(curves->n_curves, sizeof(*set.all))};
@@ -382,8 +387,8 @@ struct stp_labelled_set stp_pick_study(const struct stp_curves *curves,
                                        int coll)
 {
     static const enum label_property properties[] = {
-        LABEL_BACKEND, LABEL_GPU,   LABEL_TYPE, LABEL_OP,  LABEL_PLACE,
-        LABEL_MACHINE, LABEL_NODES, LABEL_NCCL, LABEL_FILE};
+        LABEL_BACKEND, LABEL_GPU,     LABEL_TYPE,  LABEL_OP,   LABEL_PLACE,
+        LABEL_GRAPH,   LABEL_MACHINE, LABEL_NODES, LABEL_NCCL, LABEL_FILE};
     struct stp_labelled_set set = {
         .all = stp_take(curves->n_curves, sizeof(*set.all))};
 

@@ -162,27 +162,26 @@ TEST(Script, HasAutoAndTheArmsThatAreFastestAtMostSizes)
 
 TEST(Script, LabelsSayAsMuchAsTellsCurvesApart)
 {
-    const std::string gloo = Head("m", "", "", "gloo");
-    const stp_plot plot{STP_PLOT_BUSBW, ncclFuncAllReduce, 8};
+    const std::string gloo = Head("m", "", "", "gloo") + Auto(8, 2, 1);
+    const std::string mpi = Head("m", "", "", "mpi") + Auto(8, 2, 1);
+    // clang-format off
+    const struct {
+        std::vector<std::string> files;
+        const char *one, *other;
+    } cases[] = {
+        {{gloo + Auto(8, 4, 1)}, "auto, 2 ranks", "auto, 4 ranks"},
+        {{gloo, mpi}, "auto, gloo", "auto, mpi"},
+        {{gloo, gloo}, "auto, a.csv", "auto, b.csv"},
+        {{gloo + Row("allreduce", 8, 0, "auto,auto", 2, 1, true)}, "auto, out of place", "auto, in place"},
+        {{"collective,bytes,round,algorithm,protocol,nNodes,nRanks,median_us,graph\n"
+          "allreduce,8,0,auto,auto,1,2,9,0\nallreduce,8,0,auto,auto,1,2,9,1\n"}, "auto, launched", "auto, captured"},
+    };
+    // clang-format on
 
-    EXPECT_THAT(Legend(Script(
-                    Curves({gloo + Auto(8, 2, 1) + Auto(8, 4, 1)}).all, plot)),
-                ElementsAre("auto, 2 ranks", "auto, 4 ranks"));
-    EXPECT_THAT(Legend(Script(Curves({gloo + Auto(8, 2, 1),
-                                      Head("m", "", "", "mpi") + Auto(8, 2, 1)})
-                                  .all,
-                              plot)),
-                ElementsAre("auto, gloo", "auto, mpi"));
-    EXPECT_THAT(
-        Legend(Script(Curves({gloo + Auto(8, 2, 1), gloo + Auto(8, 2, 1)}).all,
-                      plot)),
-        ElementsAre("auto, a.csv", "auto, b.csv"));
-    EXPECT_THAT(
-        Legend(Script(Curves({gloo + Auto(8, 2, 1) +
-                              Row("allreduce", 8, 0, "auto,auto", 2, 1, true)})
-                          .all,
-                      plot)),
-        ElementsAre("auto, out of place", "auto, in place"));
+    for (const auto &c : cases)
+        EXPECT_THAT(Legend(Script(Curves(c.files).all,
+                                  {STP_PLOT_BUSBW, ncclFuncAllReduce, 8})),
+                    ElementsAre(c.one, c.other));
 }
 
 TEST(Script, NamesTheGpusInTitleAndLabelsOfSeveralModels)
@@ -191,25 +190,18 @@ TEST(Script, NamesTheGpusInTitleAndLabelsOfSeveralModels)
                        unsigned ranks) {
         return Head(machine, gpu, "2.28.9", "nccl") + Auto(8, ranks, 1);
     };
+    // clang-format off
     const struct {
         std::vector<std::string> files;
         const char *title;
         std::vector<std::string> labels;
     } cases[] = {
-        {{of("h", "H200", 4), of("a", "A100", 8)},
-         "'All-reduce latency, H200 and A100, f32 sum'",
-         {"auto, 4 ranks, H200", "auto, 8 ranks, A100"}},
-        {{of("h", "H200", 4), of("a", "A100", 4)},
-         "'All-reduce latency, 4 ranks of H200 and A100, f32 sum'",
-         {"auto, H200", "auto, A100"}},
-        {{of("h", "H200", 4), of("x", "", 4), of("a", "A100", 4)},
-         "'All-reduce latency, 4 ranks of H200, unknown GPUs and A100, f32 "
-         "sum'",
-         {"auto, H200", "auto", "auto, A100"}},
-        {{of("h2", "H200", 2), of("h4", "H200", 4)},
-         "'All-reduce latency, H200, f32 sum'",
-         {"auto, 2 ranks", "auto, 4 ranks"}},
+        {{of("h", "H200", 4), of("a", "A100", 8)}, "'All-reduce latency, H200 and A100, f32 sum'", {"auto, 4 ranks, H200", "auto, 8 ranks, A100"}},
+        {{of("h", "H200", 4), of("a", "A100", 4)}, "'All-reduce latency, 4 ranks of H200 and A100, f32 sum'", {"auto, H200", "auto, A100"}},
+        {{of("h", "H200", 4), of("x", "", 4), of("a", "A100", 4)}, "'All-reduce latency, 4 ranks of H200, unknown GPUs and A100, f32 sum'", {"auto, H200", "auto", "auto, A100"}},
+        {{of("h2", "H200", 2), of("h4", "H200", 4)}, "'All-reduce latency, H200, f32 sum'", {"auto, 2 ranks", "auto, 4 ranks"}},
     };
+    // clang-format on
 
     for (const auto &c : cases) {
         const std::string s = Script(Curves(c.files).all,
