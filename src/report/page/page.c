@@ -28,13 +28,12 @@ extern const char stp_page_js[];
 /* Keeps the largest gain at a size that was measured round by round. */
 static void page_keep_best(const struct stp_point *p,
                            const struct stp_comparison *arm,
-                           struct stp_page_summary *s)
+                           struct stp_page_extreme *best)
 {
-    s->n_faster++;
     if (!stp_source_is_estimate(arm->source) &&
-        arm->gain.gain > s->best.gain.gain)
-        s->best = (struct stp_page_extreme){arm->gain, p->coll, p->n_bytes,
-                                            p->n_ranks};
+        arm->gain.gain > best->gain.gain)
+        *best = (struct stp_page_extreme){arm->gain, p->coll, p->n_bytes,
+                                          p->n_ranks};
 }
 
 static void page_count_row(const struct stp_page_row *row,
@@ -66,8 +65,10 @@ static void page_count_row(const struct stp_page_row *row,
             (struct stp_page_extreme){gain, p->coll, p->n_bytes, p->n_ranks};
     s->n_slower += slower;
     s->n_below += below;
-    if (row->verdict == STP_VERDICT_FASTER)
-        page_keep_best(p, row->policy, s);
+    if (row->verdict == STP_VERDICT_FASTER) {
+        s->n_faster++;
+        page_keep_best(p, row->policy, &s->best);
+    }
 }
 
 static void page_sum_up(const struct stp_page_data *data,
@@ -116,110 +117,24 @@ static void page_sum_up(const struct stp_page_data *data,
         s->n_told += row->is_told;
         if (s->has_policy)
             page_count_row(row, s);
-        else if (row->best != NULL && row->best->gain.low > 1)
-            page_keep_best(row->swept, row->best, s);
+        else if (row->best != NULL && row->best->gain.low > 1) {
+            s->n_faster++;
+            page_keep_best(row->swept, row->best, &s->best);
+        }
+        for (size_t a = 0;
+             !s->has_policy && row->swept != NULL && a < row->swept->n_arms;
+             a++) {
+            const struct stp_comparison *c = &row->swept->arms[a];
+
+            if (c->arm.kind == STP_ARM_SETUP && c->gain.low > 1)
+                page_keep_best(
+                    row->swept, c,
+                    &s->setups[c->arm.setup.memory == STP_MEMORY_STAGE]);
+        }
     }
     s->mean_gain = s->n_sizes > s->n_unknown
                        ? exp(s->mean_gain / (double)(s->n_sizes - s->n_unknown))
                        : 1;
-}
-
-/* ---- sentences ---- */
-
-enum { PAGE_PLACE = 64 };
-
-/* "4 MiB", or "4 MiB on 2 ranks". */
-static void page_name_place(const struct stp_page_summary *s,
-                            const struct stp_page_extreme *at,
-                            char place[PAGE_PLACE])
-{
-    snprintf(place, PAGE_PLACE, s->has_ranks ? "%s on %u ranks" : "%s",
-             STP_SIZE_TEXT(at->n_bytes), at->n_ranks);
-}
-
-static void page_say_losses(const struct stp_page_summary *s, char *text)
-{
-    size_t n = s->n_slower > 0 ? s->n_slower : s->n_below;
-    char place[PAGE_PLACE];
-
-    page_name_place(s, &s->worst, place);
-    if (n > 0)
-        STP_PAGE_ADD(
-            text,
-            ", and is slower at %zu%s: at worst %s takes %.*fx as long (at %s)",
-            n, s->n_slower > 0 ? "" : ", but within the noise",
-            stp_coll_name(s->worst.coll), s->n_slower > 0 ? 2 : 3,
-            1 / s->worst.gain.gain, place);
-    else if (s->no_interval)
-        STP_PAGE_ADD(text, "; one round and modelled times have no confidence "
-                           "interval, so not all of this is certain");
-    else if (s->n_changed > 0)
-        STP_PAGE_ADD(text, ", and is nowhere measurably slower");
-    if (s->n_unknown > 0)
-        STP_PAGE_ADD(text,
-                     "; what it chooses at %zu further sizes was not measured",
-                     s->n_unknown);
-}
-
-void stp_page_sentence(const struct stp_page_summary *s,
-                       char text[STP_PAGE_TEXT])
-{
-    const char *coll = stp_coll_name(s->best.coll);
-    const double gain = s->best.gain.gain;
-    char place[PAGE_PLACE];
-
-    page_name_place(s, &s->best, place);
-    text[0] = '\0';
-    STP_PAGE_ADD(text, "On %s", s->machine);
-    if (s->n_sizes == 0) {
-        STP_PAGE_ADD(
-            text, ": %s.",
-            s->is_captured ? "only collectives in CUDA graphs were measured"
-            : s->has_policy
-                ? "training iterations; collectives alone were not measured"
-                : "training iterations, without a policy");
-    } else if (!s->has_policy && gain > 1) {
-        STP_PAGE_ADD(
-            text,
-            " some arm is faster than %s at %zu of %zu sizes, by up to %.2fx "
-            "(%s at %s); there is no policy here.",
-            s->own, s->n_faster, s->n_told, gain, coll, place);
-    } else if (!s->has_policy) {
-        STP_PAGE_ADD(
-            text, " %s %s at any of %zu sizes; there is no policy here.",
-            s->n_compared == 0
-                ? "no arm that a tuner can choose was compared with"
-            : s->n_told == 0
-                ? "neither one round nor a model tells an arm from"
-                : "no arm that a tuner can choose is significantly faster than",
-            s->own,
-            s->n_compared == 0 ? s->n_sizes
-            : s->n_told == 0   ? s->n_compared
-                               : s->n_told);
-    } else if (s->n_rules == 0 && !s->tried) {
-        STP_PAGE_ADD(text,
-                     " this policy has no rule: %s stands at all %zu sizes.",
-                     s->own, s->n_sizes);
-    } else {
-        STP_PAGE_ADD(text, " this policy ");
-        if (gain > 1)
-            STP_PAGE_ADD(text,
-                         "makes %s up to %.2fx as fast (at %s), changes %zu "
-                         "of %zu sizes",
-                         coll, gain, place, s->n_changed, s->n_sizes);
-        else if (s->n_changed > 0)
-            STP_PAGE_ADD(text, "changes %zu of %zu sizes, is %s", s->n_changed,
-                         s->n_sizes,
-                         s->n_faster > 0
-                             ? "faster only at sizes that were not measured"
-                             : "significantly faster at none");
-        else
-            STP_PAGE_ADD(text, "changes none of %zu sizes", s->n_sizes);
-        page_say_losses(s, text);
-        STP_PAGE_ADD(text, s->tried ? "."
-                                    : "; it was not verified: these are "
-                                      "gains of its arms in the sweep.");
-    }
 }
 
 static void page_sum_up_overlap(const struct stp_iteration_summary *iterations,
@@ -248,30 +163,7 @@ static void page_sum_up_overlap(const struct stp_iteration_summary *iterations,
     }
 }
 
-bool stp_page_overlap_sentence(const struct stp_page_overlap *o,
-                               char text[STP_PAGE_TEXT])
-{
-    size_t n = o->n_slower > 0 ? o->n_slower : o->n_below;
-
-    text[0] = '\0';
-    if (o->n == 0)
-        return false;
-    STP_PAGE_ADD(text, "With the overlap policy training steps are ");
-    if (o->n_faster > 0)
-        STP_PAGE_ADD(text,
-                     "up to %.2fx as fast: %zu of %zu workloads are faster, ",
-                     o->best, o->n_faster, o->n);
-    else
-        STP_PAGE_ADD(text, "significantly faster in none of %zu workloads, ",
-                     o->n);
-    STP_PAGE_ADD(
-        text,
-        n == 0 ? "and none is measurably slower."
-               : "and %zu %s slower%s: at worst a step takes %.3fx as long.",
-        n, n == 1 ? "is" : "are",
-        o->n_slower > 0 ? "" : ", but within the noise", 1 / o->worst);
-    return true;
-}
+/* ---- sentences ---- */
 
 /* The gains count that are measured and beyond doubt, of collectives alone and
  * of training steps. */

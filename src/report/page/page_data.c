@@ -6,6 +6,7 @@
 
 #include "analyse/order.h"
 #include "analyse/wrong.h"
+#include "core/names.h"
 #include "launch/take.h"
 #include "nccl_tuner_abi.h"
 #include "report/measurements/measurements_csv.h"
@@ -443,4 +444,135 @@ void stp_page_free(struct stp_page_data *data)
     stp_memory_rules_free(&data->memory);
     stp_memory_rules_free(&data->stage);
     free(data->rows);
+}
+
+/* ---- sentences ---- */
+
+enum { PAGE_PLACE = 64 };
+
+/* "4 MiB", or "4 MiB on 2 ranks". */
+static void page_name_place(const struct stp_page_summary *s,
+                            const struct stp_page_extreme *at,
+                            char place[PAGE_PLACE])
+{
+    snprintf(place, PAGE_PLACE, s->has_ranks ? "%s on %u ranks" : "%s",
+             STP_SIZE_TEXT(at->n_bytes), at->n_ranks);
+}
+
+static void page_say_losses(const struct stp_page_summary *s, char *text)
+{
+    size_t n = s->n_slower > 0 ? s->n_slower : s->n_below;
+    char place[PAGE_PLACE];
+
+    page_name_place(s, &s->worst, place);
+    if (n > 0)
+        STP_PAGE_ADD(
+            text,
+            ", and is slower at %zu%s: at worst %s takes %.*fx as long (at %s)",
+            n, s->n_slower > 0 ? "" : ", but within the noise",
+            stp_coll_name(s->worst.coll), s->n_slower > 0 ? 2 : 3,
+            1 / s->worst.gain.gain, place);
+    else if (s->no_interval)
+        STP_PAGE_ADD(text, "; one round and modelled times have no confidence "
+                           "interval, so not all of this is certain");
+    else if (s->n_changed > 0)
+        STP_PAGE_ADD(text, ", and is nowhere measurably slower");
+    if (s->n_unknown > 0)
+        STP_PAGE_ADD(text,
+                     "; what it chooses at %zu further sizes was not measured",
+                     s->n_unknown);
+}
+
+void stp_page_sentence(const struct stp_page_summary *s,
+                       char text[STP_PAGE_TEXT])
+{
+    const char *coll = stp_coll_name(s->best.coll);
+    const double gain = s->best.gain.gain;
+    char place[PAGE_PLACE];
+
+    page_name_place(s, &s->best, place);
+    text[0] = '\0';
+    STP_PAGE_ADD(text, "On %s", s->machine);
+    if (s->n_sizes == 0) {
+        STP_PAGE_ADD(
+            text, ": %s.",
+            s->is_captured ? "only collectives in CUDA graphs were measured"
+            : s->has_policy
+                ? "training iterations; collectives alone were not measured"
+                : "training iterations, without a policy");
+    } else if (!s->has_policy && gain > 1) {
+        STP_PAGE_ADD(
+            text,
+            " some arm is faster than %s at %zu of %zu sizes, by up to %.2fx "
+            "(%s at %s); there is no policy here.",
+            s->own, s->n_faster, s->n_told, gain, coll, place);
+    } else if (!s->has_policy) {
+        STP_PAGE_ADD(
+            text, " %s %s at any of %zu sizes; there is no policy here.",
+            s->n_compared == 0
+                ? "no arm that a tuner can choose was compared with"
+            : s->n_told == 0
+                ? "neither one round nor a model tells an arm from"
+                : "no arm that a tuner can choose is significantly faster than",
+            s->own,
+            s->n_compared == 0 ? s->n_sizes
+            : s->n_told == 0   ? s->n_compared
+                               : s->n_told);
+    } else if (s->n_rules == 0 && !s->tried) {
+        STP_PAGE_ADD(text,
+                     " this policy has no rule: %s stands at all %zu sizes.",
+                     s->own, s->n_sizes);
+    } else {
+        STP_PAGE_ADD(text, " this policy ");
+        if (gain > 1)
+            STP_PAGE_ADD(text,
+                         "makes %s up to %.2fx as fast (at %s), changes %zu "
+                         "of %zu sizes",
+                         coll, gain, place, s->n_changed, s->n_sizes);
+        else if (s->n_changed > 0)
+            STP_PAGE_ADD(text, "changes %zu of %zu sizes, is %s", s->n_changed,
+                         s->n_sizes,
+                         s->n_faster > 0
+                             ? "faster only at sizes that were not measured"
+                             : "significantly faster at none");
+        else
+            STP_PAGE_ADD(text, "changes none of %zu sizes", s->n_sizes);
+        page_say_losses(s, text);
+        STP_PAGE_ADD(text, s->tried ? "."
+                                    : "; it was not verified: these are "
+                                      "gains of its arms in the sweep.");
+    }
+    for (int i = 0; i < 2; i++) {
+        page_name_place(s, &s->setups[i], place);
+        if (s->setups[i].gain.gain > 0)
+            STP_PAGE_ADD(text, " With %s %s is up to %.2fx as fast (at %s).",
+                         i == 0 ? "registered buffers" : "staged collectives",
+                         stp_coll_name(s->setups[i].coll),
+                         s->setups[i].gain.gain, place);
+    }
+}
+
+bool stp_page_overlap_sentence(const struct stp_page_overlap *o,
+                               char text[STP_PAGE_TEXT])
+{
+    size_t n = o->n_slower > 0 ? o->n_slower : o->n_below;
+
+    text[0] = '\0';
+    if (o->n == 0)
+        return false;
+    STP_PAGE_ADD(text, "With the overlap policy training steps are ");
+    if (o->n_faster > 0)
+        STP_PAGE_ADD(text,
+                     "up to %.2fx as fast: %zu of %zu workloads are faster, ",
+                     o->best, o->n_faster, o->n);
+    else
+        STP_PAGE_ADD(text, "significantly faster in none of %zu workloads, ",
+                     o->n);
+    STP_PAGE_ADD(
+        text,
+        n == 0 ? "and none is measurably slower."
+               : "and %zu %s slower%s: at worst a step takes %.3fx as long.",
+        n, n == 1 ? "is" : "are",
+        o->n_slower > 0 ? "" : ", but within the noise", 1 / o->worst);
+    return true;
 }

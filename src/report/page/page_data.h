@@ -113,6 +113,9 @@ struct stp_page_summary {
                                       arm if there is no policy; gain 1: none */
     struct stp_page_extreme worst; /* the smallest of n_slower, or else of
                                       n_below */
+    /* Without a policy the largest gains of registered buffers, and of staged
+     * ones; gain 0: none. */
+    struct stp_page_extreme setups[2];
     double mean_gain; /* geometric, of the policy over all measured sizes */
 };
 

@@ -17,13 +17,7 @@ namespace
 {
 
 using namespace online_plugin;
-using testing::AllOf;
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::MatchesRegex;
-using testing::Not;
+using namespace testing;
 
 class OnlineFiles : public OnlinePlugin
 {

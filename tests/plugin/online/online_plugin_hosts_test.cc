@@ -14,12 +14,7 @@ namespace
 
 using namespace online_plugin;
 using store_thread::StoreThread;
-using testing::Contains;
-using testing::ContainsRegex;
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::Pair;
-using testing::StartsWith;
+using namespace testing;
 
 // Two hosts of eight GPUs, in one process.  What NCCL takes for the message is
 // slower than its model says, so that there would be something to learn.

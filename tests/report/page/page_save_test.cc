@@ -405,7 +405,9 @@ TEST_F(Page, SetupsStandBesideTheArmsThatATunerCanChoose)
 
     EXPECT_EQ("On 4 x NVIDIA H200 with NCCL 2.28.9 some arm is faster than "
               "NCCL's own choice at 3 of 4 sizes, by up to 1.25x (allreduce at "
-              "2 MiB); there is no policy here.\n",
+              "2 MiB); there is no policy here. "
+              "With registered buffers allreduce is up to 2.00x as fast (at 2 "
+              "MiB).\n",
               said_);
     EXPECT_EQ(1U, Count(page, "<th>Fastest setup</th>"));
     for (const char *cells :

@@ -194,6 +194,14 @@ TEST(Sentence, SaysWhatThePolicyIsWorth)
          ON " no arm that a tuner can choose was compared with NCCL's own "
             "choice at any of 84 sizes; there is no policy here."},
         {[](auto &s) {
+             s.n_sizes = s.has_policy = s.tried = 0;
+             s.setups[0] = {{1.5, 1.4, 1.6, 3}, ncclFuncAllGather, 4 << 20, 4};
+             s.setups[1] = {{1.25, 1.2, 1.3, 3}, ncclFuncReduce, 64, 4};
+         },
+         ON ": training iterations, without a policy. With registered buffers "
+            "allgather is up to 1.50x as fast (at 4 MiB). With staged "
+            "collectives reduce is up to 1.25x as fast (at 64 bytes)."},
+        {[](auto &s) {
              s.has_ranks = true;
              s.best.n_ranks = 2;
              s.worst = {{0.8, 0.7, 0.9, 3}, ncclFuncAllReduce, 1 << 20, 4};
