@@ -233,9 +233,8 @@ static const char *option_read_list(const struct stp_option *option,
         return NULL;
     }
     if (n > option->most || n < option->least)
-        return option->expected != NULL
-                   ? option->expected
-                   : EXPECT("at most %u entries", option->most);
+        return option->least > 0 ? option->expected
+                                 : EXPECT("at most %u entries", option->most);
     for (size_t i = 0; i < n; i++) {
         char *entry = entries + i * option->size;
         const char *wrong;
@@ -354,7 +353,7 @@ static const char *option_read(const struct option_row *row, const char **text)
                       : option->kind(option, *text, row->table + option->at);
 
     return wrong != NULL && option->expected != NULL &&
-                   strstr(wrong, " at most once") == NULL
+                   strstr(wrong, "at most ") == NULL
                ? option->expected
                : wrong;
 }
