@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,6 +103,7 @@ struct running {
     double deadline_s; /* when it is sent the next signal; 0: never */
     int next;          /* that signal */
     double check_s;    /* when goes_on() is called next; 0: never */
+    double say_s;      /* when say() is called; 0: never */
     long others[MAX_OTHERS];
     size_t n_others;
     long told[MAX_OTHERS]; /* of these, that were sent the signal */
@@ -237,6 +239,23 @@ static bool job_is_due(double when_s)
     return when_s > 0 && job_now_s() >= when_s;
 }
 
+/* Says what still runs, and when it is killed; 0: never. */
+static void job_say(struct running *r, const char *what, double kill_s)
+{
+    char killed[64] = "";
+
+    if (!job_is_due(r->say_s))
+        return;
+    r->say_s = 0;
+    if (r->job->say == NULL)
+        return;
+    if (kill_s > 0)
+        snprintf(killed, sizeof(killed), ": it is killed in %.0f s",
+                 kill_s - job_now_s());
+    r->job->say("waiting for %s, which was asked to end %d s ago%s", what,
+                STP_JOB_SAY_S, killed);
+}
+
 /* Lists children of this process but for those that were there before. */
 static size_t job_read_children(const struct running *r, long *children,
                                 size_t max)
@@ -289,16 +308,16 @@ static size_t job_visit_left(struct running *r, int number)
 /* Waits for a signal, or until something is due. */
 static void job_wait(struct running *r)
 {
-    const bool looks =
-        r->check_s > 0 && (r->deadline_s <= 0 || r->check_s < r->deadline_s);
-    const double due_s = looks ? r->check_s : r->deadline_s;
-    double left_s = due_s - job_now_s();
+    const double times[] = {r->check_s, r->deadline_s, r->say_s};
+    double due_s = 0, left_s;
     siginfo_t info;
     struct timespec left;
     int number;
 
-    if (left_s < 0)
-        left_s = 0;
+    for (int i = 0; i < 3; i++)
+        if (times[i] > 0 && (due_s <= 0 || times[i] < due_s))
+            due_s = times[i];
+    left_s = fmax(due_s - job_now_s(), 0);
     left.tv_sec = (time_t)left_s;
     left.tv_nsec = (long)((left_s - (double)left.tv_sec) * 1e9);
     number = due_s > 0 ? sigtimedwait(&watched, &info, &left)
@@ -311,8 +330,11 @@ static void job_wait(struct running *r)
         for (int i = 0; i < N_STOPS; i++)
             if (info.si_signo == forwarded[i])
                 r->end.signal = info.si_signo;
-        if (info.si_code != SI_KERNEL)
+        if (info.si_code != SI_KERNEL) {
+            if (r->asked == 0 && r->end.signal != 0)
+                r->say_s = job_now_s() + STP_JOB_SAY_S;
             r->asked = r->end.signal;
+        }
         if (info.si_code != SI_KERNEL || r->job->output != NULL ||
             r->job->body != NULL)
             job_send(r, r->job->body != NULL && r->end.signal != 0
@@ -338,10 +360,12 @@ static void job_wait(struct running *r)
         if (job_is_due(r->deadline_s)) {
             job_send(r, r->next);
             r->check_s = 0; /* what it does from now on is dying */
+            r->say_s = r->next == SIGTERM ? job_now_s() + STP_JOB_SAY_S : 0;
             r->end.is_limited |= r->end.signal == 0;
             r->next = SIGKILL;
             r->deadline_s += STP_JOB_GRACE_S;
         }
+        job_say(r, "the job", r->deadline_s);
     }
 }
 
@@ -358,12 +382,14 @@ static void job_sweep(struct running *r)
         job_send(r, SIGKILL);
     else
         kill_s += STP_JOB_GRACE_S;
+    r->say_s = job_now_s() + STP_JOB_SAY_S;
     do {
         const int number = sigtimedwait(&watched, NULL, &pause);
 
         if (number == SIGINT || number == r->asked)
             kill_s = job_now_s();
         kills = job_is_due(kill_s);
+        job_say(r, "what the job left behind", kill_s);
     } while (job_visit_left(r, kills ? SIGKILL : r->asked) > 0 &&
              !job_is_due(kill_s + sweep_s));
 }

@@ -51,6 +51,10 @@ struct stp_job {
     bool (*goes_on)(void *user); /* called each second until the job is to end,
                                     as false says, or the limit; or NULL */
     void *user;
+    int (*say)(const char *fmt, ...); /* is told once that the job, or what it
+                                         left behind, is still there
+                                         STP_JOB_SAY_S after it was asked to
+                                         end; or NULL */
 };
 
 /* Writes the command in one printable line, as one types it into a shell: words
@@ -78,6 +82,7 @@ struct stp_job_end {
  * untouched. */
 enum {
     STP_JOB_GRACE_S = 40, /* torchrun gives its workers 30 */
+    STP_JOB_SAY_S = 5,
     STP_JOB_STOP_MS = 700,
     STP_JOB_OUTPUT = 1 << 30, /* bytes that a caller's goes_on() allows */
 };

@@ -479,7 +479,8 @@ int stp_cmd_run(int argc, char **argv)
         const struct stp_job job = {.argv = o.command.v,
                                     .goes_on =
                                         is_counted ? run_count_second : NULL,
-                                    .user = &metrics};
+                                    .user = &metrics,
+                                    .say = stp_complain};
         struct stp_job_end end = {.status = STP_EXIT_FAILED};
         struct stp_trace trace;
         struct stp_error err;

@@ -220,6 +220,7 @@ static enum stp_status attempt_start(struct attempt *a, struct stp_error *err)
         .limit_s = s->o->limit_s,
         .goes_on = attempt_goes_on,
         .user = a,
+        .say = stp_complain,
     };
     struct timespec begin;
     struct stat st;

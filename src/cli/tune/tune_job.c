@@ -271,6 +271,7 @@ static int job_run(struct job_run *run)
         .limit_s = run->job->limit_s,
         .goes_on = run->is_ended || run->is_of_rank_0 ? job_goes_on : NULL,
         .user = run,
+        .say = stp_complain,
     };
     struct stp_error err;
     enum stp_status status;
