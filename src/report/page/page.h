@@ -58,10 +58,10 @@ struct stp_page_found {
 
 /* Sorts the 'n' files and folders at 'paths' by content: measurements, or else
  * policies; a folder is one that `steptune tune` or `steptune iterate -o`
- * wrote.  Then adds what lies beside the policy STEM.conf and is not there yet:
- * STEM.sweep.csv, STEM.verify.csv, STEM.graph.csv, STEM.iterations.csv,
- * STEM.conf.overlap, STEM.conf.memory, STEM.conf.stage and
- * STEM.overlap-verify.csv.
+ * wrote.  Then adds what is not there yet and lies beside the policy STEM.conf,
+ * which STEM.conf.stage and the like name, too: STEM.sweep.csv,
+ * STEM.verify.csv, STEM.graph.csv, STEM.iterations.csv, STEM.conf.overlap,
+ * STEM.conf.memory, STEM.conf.stage and STEM.overlap-verify.csv.
  *
  * STP_ERR_SYNTAX if a file is neither, two are of one kind, or a folder has
  * nothing or several policies; STP_ERR_IO or STP_ERR_NOMEM.  The text of *err

@@ -185,13 +185,22 @@ enum stp_status stp_page_find(const char *const *paths, size_t n,
                           : page_find_add_file(found, paths[i], err));
     }
 
-    const char *policy = found->path[STP_PAGE_POLICY];
+    char *policy = found->path[STP_PAGE_POLICY];
     char *sweep = found->path[STP_PAGE_SWEEP];
     char *graph = found->path[STP_PAGE_GRAPH];
 
     if (n == 1 && graph[0] != '\0') { /* a sweep in CUDA graphs */
         memcpy(sweep, graph, STP_PAGE_PATH);
         graph[0] = '\0';
+    }
+    /* The other policies have its name, and a suffix. */
+    for (int k = STP_PAGE_OVERLAP_POLICY; k < STP_PAGE_SWEEP; k++) {
+        const char *path = found->path[k], *suffix = kinds[k].suffix;
+
+        if (policy[0] == '\0' && sweep[0] == '\0' &&
+            page_find_ends_in(path, suffix))
+            STP_TRY(page_find_join(path, strlen(path) - strlen(suffix), "",
+                                   policy, err));
     }
     /* Further files lie beside the policy, or else beside the sweep, under its
      * name. */
@@ -214,6 +223,8 @@ enum stp_status stp_page_find(const char *const *paths, size_t n,
         if (found->path[k][0] == '\0' && access(path, F_OK) == 0)
             memcpy(found->path[k], path, sizeof(path));
     }
+    if (access(policy, F_OK) != 0) /* only its name was needed */
+        policy[0] = '\0';
     for (int k = 0; k < STP_PAGE_N_SOURCES; k++)
         if (found->path[k][0] != '\0')
             found->sources.path[k] = found->path[k];
