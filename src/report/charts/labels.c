@@ -79,7 +79,7 @@ static void label_word(const struct stp_curve *c, enum label_property property,
         text = m->in_place ? "in place" : "out of place";
         break;
     case LABEL_GRAPH:
-        text = m->graph ? "captured" : "launched";
+        text = m->graph ? "in CUDA graphs" : "launched one by one";
         break;
     case LABEL_TYPE:
         text = stp_type_name(m->type);
@@ -108,12 +108,13 @@ static void label_word(const struct stp_curve *c, enum label_property property,
 
 /* Whether the property tells apart two curves of a collective that have the
  * same label so far. Curves with other numbers of processes are apart already
- * if 'by_ranks'. Where several models of GPU are compared, all curves name
- * theirs. */
+ * if 'by_ranks'. Where several models of GPU are compared, or times in CUDA
+ * graphs with others, all curves name theirs. */
 static bool label_needed(const struct stp_labelled_set *set,
                          enum label_property property, bool by_ranks)
 {
-    const bool is_gpu = property == LABEL_GPU;
+    const bool is_gpu = property == LABEL_GPU,
+               always = is_gpu || property == LABEL_GRAPH;
 
     for (size_t i = 0; i < set->n; i++)
         for (size_t j = 0; j < i; j++) {
@@ -121,7 +122,7 @@ static bool label_needed(const struct stp_labelled_set *set,
             const struct stp_labelled *b = &set->all[j];
             char x[WORD], y[WORD];
 
-            if (!is_gpu && (a->curve->like.coll != b->curve->like.coll ||
+            if (!always && (a->curve->like.coll != b->curve->like.coll ||
                             (by_ranks && a->curve->like.n_ranks !=
                                              b->curve->like.n_ranks) ||
                             strcmp(a->series, b->series) != 0))
@@ -216,6 +217,7 @@ void stp_common_title(const struct stp_labelled_set *set, char *text,
                       size_t size)
 {
     char ranks[WORD], gpu[STP_LABEL], backend[WORD], type[WORD], op[WORD];
+    char graph[WORD];
 
     label_common(set, LABEL_RANKS, ranks);
     label_join_hardware(set, gpu);
@@ -228,6 +230,9 @@ void stp_common_title(const struct stp_labelled_set *set, char *text,
              type[0] && op[0] ? " " : "", op);
     if (gpu[0] == '\0' && backend[0] != '\0')
         stp_append(text, size, "%s%s", text[0] ? ", " : "", backend);
+    label_common(set, LABEL_GRAPH, graph);
+    if (graph[0] != '\0' && set->all[0].curve->like.graph)
+        stp_append(text, size, ", %s", graph);
 }
 
 void stp_origin_text(const struct stp_dataset *data, char *text, size_t size)

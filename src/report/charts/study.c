@@ -78,6 +78,7 @@ static void study_put_curve(struct stp_table *t, const struct stp_labelled *l)
     study_put_word(t, "gpu", "<GPU", data->gpu);
     study_put_word(t, "nccl", "<NCCL", data->nccl);
     stp_table_count(t, "nRanks", "processes", m->n_ranks);
+    stp_table_count(t, "graph", "in graphs", m->graph);
 }
 
 static void study_put_point(struct stp_table *t, const struct stp_labelled *l,

@@ -71,6 +71,7 @@ void stp_iteration_what(const struct stp_iteration_setting *setting,
     const struct stp_workload *w = &m->work;
     const bool reduces = w->mode == STP_MODE_FSDP || stp_coll_reduces(m->coll);
     const bool op = reduces && m->op != STP_OP_SUM;
+    const char *captured = m->graph ? ", in CUDA graphs" : "";
     char data[32] = ""; /* type and operation, unless they are bf16 and sum */
     char product[48];
 
@@ -79,9 +80,10 @@ void stp_iteration_what(const struct stp_iteration_setting *setting,
                  op ? " " : "", op ? stp_op_name(m->op) : "");
     if (w->mode == STP_MODE_TRACE) {
         snprintf(text, STP_ITERATION_TEXT,
-                 "%s: a step of it, most of its bytes by %s%s%s%s",
+                 "%s: a step of it, most of its bytes by %s%s%s%s%s",
                  stp_mode_name(w->mode), stp_coll_name(m->coll),
-                 size != NULL ? " of " : "", size != NULL ? size : "", data);
+                 size != NULL ? " of " : "", size != NULL ? size : "", data,
+                 captured);
         return;
     }
     if (w->ratio != 0)
@@ -94,7 +96,7 @@ void stp_iteration_what(const struct stp_iteration_setting *setting,
              w->mode == STP_MODE_FSDP ? " and reducescatter" : "",
              size != NULL ? " of " : "", size != NULL ? size : "", data,
              w->layers, STP_S(w->layers), stp_compute_name(w->compute), product,
-             m->graph ? ", captured" : "");
+             captured);
 }
 
 enum stp_source

@@ -95,6 +95,7 @@ static void page_sum_up(const struct stp_page_data *data,
         min = m->n_ranks < min ? m->n_ranks : min;
         max = m->n_ranks > max ? m->n_ranks : max;
         nodes = m->n_nodes > nodes ? m->n_nodes : nodes;
+        s->is_captured &= m->graph;
     }
     if (min < max)
         STP_PAGE_ADD(s->machine, "%u to ", min);
@@ -413,7 +414,7 @@ static void view_panel(const struct stp_page_data *data,
         view_row(&rows[i], &table);
     }
 
-    bool ranks = false, data_type = false, place = false;
+    bool ranks = false, data_type = false, place = false, graph = false;
     char name[STP_PAGE_TEXT] = "";
 
     for (size_t i = 0; i < data->n_rows; i++) {
@@ -422,6 +423,7 @@ static void view_panel(const struct stp_page_data *data,
         ranks |= q->n_ranks != first->n_ranks || q->n_nodes != first->n_nodes;
         data_type |= q->type != first->type || q->op != first->op;
         place |= q->in_place != first->in_place;
+        graph |= q->graph != first->graph;
     }
     STP_PAGE_ADD(name, "%s", stp_coll_title(first->coll));
     if (ranks)
@@ -433,6 +435,9 @@ static void view_panel(const struct stp_page_data *data,
                      stp_op_name(first->op));
     if (place)
         STP_PAGE_ADD(name, first->in_place ? ", in place" : ", out of place");
+    if (graph || first->graph)
+        STP_PAGE_ADD(name, first->graph ? ", in CUDA graphs"
+                                        : ", launched one by one");
     cJSON_AddStringToObject(panel, "name", name);
 
     stp_json_number(panel, "n_rows", (double)rows->n_panel);

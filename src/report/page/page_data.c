@@ -492,7 +492,8 @@ void stp_page_sentence(const struct stp_page_summary *s,
 
     page_name_place(s, &s->best, place);
     text[0] = '\0';
-    STP_PAGE_ADD(text, "On %s", s->machine);
+    STP_PAGE_ADD(text, "On %s%s", s->machine,
+                 s->is_captured && s->n_sizes > 0 ? ", in CUDA graphs," : "");
     if (s->n_sizes == 0) {
         STP_PAGE_ADD(
             text, ": %s.",

@@ -174,7 +174,7 @@ TEST(Script, LabelsSayAsMuchAsTellsCurvesApart)
         {{gloo, gloo}, "auto, a.csv", "auto, b.csv"},
         {{gloo + Row("allreduce", 8, 0, "auto,auto", 2, 1, true)}, "auto, out of place", "auto, in place"},
         {{"collective,bytes,round,algorithm,protocol,nNodes,nRanks,median_us,graph\n"
-          "allreduce,8,0,auto,auto,1,2,9,0\nallreduce,8,0,auto,auto,1,2,9,1\n"}, "auto, launched", "auto, captured"},
+          "allreduce,8,0,auto,auto,1,2,9,0\nallreduce,8,0,auto,auto,1,2,9,1\n"}, "auto, launched one by one", "auto, in CUDA graphs"},
     };
     // clang-format on
 
