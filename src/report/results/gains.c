@@ -191,19 +191,18 @@ void stp_print_choices(const char *tuner,
 {
     static const char *const words[STP_N_POLICY_KINDS] = {"rule", "register",
                                                           "stage"};
-    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+    const struct stp_memory_situation *all = stages->all;
     struct gain_choice *choices =
-        stp_take(stages->all[0].comparisons->n_points +
-                     stages->all[1].comparisons->n_points,
+        stp_take(all[0].comparisons->n_points + all[1].comparisons->n_points,
                  sizeof(*choices));
-    size_t n = gain_list_choices(&stages->all[0], choices, 0);
+    struct stp_table t;
+    size_t n = gain_list_choices(&all[0], choices, 0), n_left = 0;
     struct stp_paragraph paragraph;
     bool has_captured = false;
 
-    n = gain_list_choices(&stages->all[1], choices, n);
+    n = gain_list_choices(&all[1], choices, n);
     if (n == 0) {
         free(choices);
-        stp_table_free(&t);
         return;
     }
     fprintf(stp_paragraph_begin(&paragraph, fp),
@@ -213,6 +212,7 @@ void stp_print_choices(const char *tuner,
             STP_AUTO_WORDS(tuner));
     stp_paragraph_end(&paragraph);
     fputc('\n', fp);
+    t = stp_table_begin(STP_TABLE_TEXT);
     for (size_t i = 0; i < n; i++) {
         const struct gain_choice *c = &choices[i];
         const struct stp_comparison *win = c->by_kind[c->kind];
@@ -221,6 +221,7 @@ void stp_print_choices(const char *tuner,
         for (size_t k = 0; k < n; k++)
             n_better +=
                 choices[k].by_kind[choices[k].kind]->gain.gain > win->gain.gain;
+        n_left += n_better >= most;
         if (n_better >= most)
             continue;
         has_captured |= c->graph;
@@ -240,6 +241,9 @@ void stp_print_choices(const char *tuner,
     }
     free(choices);
     stp_table_end(&t, fp);
+    if (n_left > 0)
+        fprintf(fp, "%zu more range%s less, and the report has all.\n", n_left,
+                n_left == 1 ? " of sizes gains" : "s of sizes gain");
     if (has_captured)
         fputs("Captured iterations were timed without registered memory.\n",
               fp);

@@ -77,8 +77,8 @@ void stp_print_memory_rules(const struct stp_memory_table *table, bool is_json,
                             FILE *fp);
 
 /* Prints where a rule, staging or registering is fastest, and what all three
- * gain there: the 'most' ranges of sizes that gain most; nothing if there are
- * none.  'tuner' is that which AUTO asks. */
+ * gain there: the 'most' ranges of sizes that gain most, and how many more the
+ * report has; nothing if there are none.  'tuner' is that which AUTO asks. */
 void stp_print_choices(const char *tuner,
                        const struct stp_memory_situations *stages, size_t most,
                        FILE *fp);
