@@ -136,7 +136,7 @@ void stp_doctor_gpus(struct stp_doctor *d)
                     "driver %s is loaded, but Steptune sees no GPU", driver);
     else {
         d->has_no_gpu = true;
-        STP_FINE(d, "no GPU here: --on plays recorded machines, which "
-                    "`steptune machines` lists");
+        STP_FINE(d, "no GPU here: `steptune tune --on` and the like play "
+                    "recorded machines, which `steptune machines` lists");
     }
 }

@@ -341,8 +341,8 @@ static const char *job_explain(const struct job_run *run,
                "which NCCL asks a tuner once: nothing can be tried in their "
                "replays. `steptune compare --policy none,FILE -- COMMAND` "
                "measures a policy between runs, such as one of `steptune "
-               "tune` without a command, and `--stage none,all` staged "
-               "collectives";
+               "tune` without a command, and `steptune compare --stage "
+               "none,all -- COMMAND` staged collectives";
     if (r->last.n_alone > 0)
         return "the job's collectives repeat no sequence often enough in a "
                "row, so there is no equal work to compare: let five steps "

@@ -205,7 +205,7 @@ void stp_print_job_comparison(const struct stp_job_runs *runs, bool is_json,
         return;
     }
     if (c.n_rounds < 2)
-        fprintf(fp, "One round has no interval; give more --rounds.\n");
+        fprintf(fp, "One round has no interval; it takes two or more.\n");
     const struct stp_job_run *run = &c.runs->runs[0];
 
     if (c.measure == STP_JOB_GPU && run->calls == 1)

@@ -58,8 +58,8 @@ static const struct train_kind {
         .notes = ENDS},
     {"train_accumulation",
         "Training: epoch time by micro-batches of a step (GA)",
-        "no two numbers of micro-batches (--ga) of one model, precision, mode "
-        "and number of GPUs",
+        "no two numbers of micro-batches (`steptune train --ga`) of one model, "
+        "precision, mode and number of GPUs",
         {BY(STP_DIM_GA), STP_VALUE_TIME, .least = 2},
         stp_train_bars_gp, BARS,
         .notes = "; gradients are sent once a step" SPEED_UPS},

@@ -91,8 +91,8 @@ TEST(TrainCharts, SayWhyTheyAreLeftOut)
         {"train_scaling", "no run on one GPU beside one on several of the same "
                           "model and precision"},
         {"train_accumulation",
-         "no two numbers of micro-batches (--ga) of one model, precision, mode "
-         "and number of GPUs"},
+         "no two numbers of micro-batches (`steptune train --ga`) of one "
+         "model, precision, mode and number of GPUs"},
         {"train_overhead",
          "no run on several GPUs whose time of communication is known"},
         {"train_loss", "no run of two epochs or more with losses"},
