@@ -51,10 +51,9 @@ struct stp_job {
     bool (*goes_on)(void *user); /* called each second until the job is to end,
                                     as false says, or the limit; or NULL */
     void *user;
-    int (*say)(const char *fmt, ...); /* is told once that the job, or what it
-                                         left behind, is still there
-                                         STP_JOB_SAY_S after it was asked to
-                                         end; or NULL */
+    /* NULL, or is told what is still there STP_JOB_SAY_S after the job was
+     * asked to end: the job, then what that left behind. */
+    int (*say)(const char *fmt, ...);
 };
 
 /* Writes the command in one printable line, as one types it into a shell: words

@@ -13,8 +13,6 @@
 #include "report/training/train_json.h"
 #include "report/training/train_results.h"
 
-enum { DEFAULT_CURVES = 8 };
-
 struct plot_options {
     struct stp_arguments files;
     const char *out;
@@ -186,9 +184,8 @@ static enum stp_status plot_measurements(struct plot_options *o)
             o->exit_status |= stp_report_wrong(o->error_path, &sets[i], false);
         }
     }
-    if (status == STP_OK)
-        o->error_path = NULL;
     if (status == STP_OK) {
+        o->error_path = NULL;
         curves = stp_curves_make(sets, (const char *const *)o->files.v, n);
         status = plot_write_all(o, &curves);
         stp_curves_free(&curves);
@@ -286,7 +283,7 @@ static enum stp_status plot_files(struct plot_options *o)
         return STP_REFUSE(
             &o->err, "%s has no effect on results of `steptune train`", idle);
     if (o->n_curves == 0)
-        o->n_curves = DEFAULT_CURVES;
+        o->n_curves = STP_PLOT_CURVES;
     return is_training ? plot_training(o) : plot_measurements(o);
 }
 

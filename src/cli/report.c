@@ -141,7 +141,6 @@ static enum stp_status report_normal(const struct report_options *o,
 int stp_cmd_report(int argc, char **argv)
 {
     struct stp_dataset data[2] = {{0}, {0}};
-
     struct report_options o = {0};
     struct stp_page_found *found = stp_take(1, sizeof(*found));
     bool auto_is_wrong = false, is_normal;

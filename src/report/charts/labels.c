@@ -46,11 +46,6 @@ enum label_property {
     LABEL_FILE,
 };
 
-static void label_count(unsigned n, const char *noun, char word[WORD])
-{
-    snprintf(word, WORD, "%u %s%s", n, noun, STP_S(n));
-}
-
 /* The word for a property of the curve; "" if it is not known. */
 static void label_word(const struct stp_curve *c, enum label_property property,
                        char word[WORD])
@@ -60,10 +55,10 @@ static void label_word(const struct stp_curve *c, enum label_property property,
 
     switch (property) {
     case LABEL_RANKS:
-        label_count(m->n_ranks, "rank", word);
+        snprintf(word, WORD, "%u rank%s", m->n_ranks, STP_S(m->n_ranks));
         return;
     case LABEL_NODES:
-        label_count(m->n_nodes, "node", word);
+        snprintf(word, WORD, "%u node%s", m->n_nodes, STP_S(m->n_nodes));
         return;
     case LABEL_ROOT:
         snprintf(word, WORD, "root %u", m->root);

@@ -55,11 +55,12 @@ static enum stp_status page_find_add(struct stp_page_found *found,
     return page_find_join(path, strlen(path), "", found->path[kind], err);
 }
 
-static bool page_find_ends_in(const char *text, const char *end)
+/* How many bytes stand before that end; 0: the text has another one. */
+static size_t page_find_stem(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
 
-    return n > m && strcmp(text + n - m, end) == 0;
+    return n > m && strcmp(text + n - m, end) == 0 ? n - m : 0;
 }
 
 static enum stp_status page_find_add_file(struct stp_page_found *found,
@@ -69,10 +70,10 @@ static enum stp_status page_find_add_file(struct stp_page_found *found,
     static const enum stp_page_source of_kind[STP_N_POLICY_KINDS] = {
         STP_PAGE_POLICY, STP_PAGE_MEMORY_POLICY, STP_PAGE_STAGE_POLICY};
     const bool overlaps =
-        page_find_ends_in(path, kinds[STP_PAGE_OVERLAP_POLICY].suffix);
-    const bool is_measured = page_find_ends_in(path, ".csv") ||
-                             page_find_ends_in(path, ".json") ||
-                             page_find_ends_in(path, ".txt");
+        page_find_stem(path, kinds[STP_PAGE_OVERLAP_POLICY].suffix) > 0;
+    const bool is_measured = page_find_stem(path, ".csv") ||
+                             page_find_stem(path, ".json") ||
+                             page_find_stem(path, ".txt");
     enum stp_page_source kind = STP_PAGE_N_SOURCES;
     struct stp_error as_named, as_other, as_measurements;
     char text[STP_ERROR_TEXT];
@@ -120,7 +121,7 @@ static enum stp_status page_find_add_file(struct stp_page_found *found,
                          path, text, sizeof(text));
         return stp_fail(err, STP_ERR_SYNTAX, "%s%s", text,
                         is_measured || as_named.line == 0 ||
-                                page_find_ends_in(path, ".conf") ||
+                                page_find_stem(path, ".conf") ||
                                 stp_policy_kind_of_file(path) !=
                                     STP_POLICY_OF_ARMS
                             ? ""
@@ -149,7 +150,7 @@ static enum stp_status page_find_add_folder(struct stp_page_found *found,
         return stp_cannot(err, "read", folder);
     for (struct dirent *e; (e = readdir(dir)) != NULL;)
         for (int i = 0; i < 2; i++)
-            if (page_find_ends_in(e->d_name, kinds[first[i]].suffix)) {
+            if (page_find_stem(e->d_name, kinds[first[i]].suffix)) {
                 snprintf(name[i], sizeof(name[i]), "/%s", e->d_name);
                 n[i]++;
             }
@@ -195,12 +196,10 @@ enum stp_status stp_page_find(const char *const *paths, size_t n,
     }
     /* The other policies have its name, and a suffix. */
     for (int k = STP_PAGE_OVERLAP_POLICY; k < STP_PAGE_SWEEP; k++) {
-        const char *path = found->path[k], *suffix = kinds[k].suffix;
+        const size_t n_bytes = page_find_stem(found->path[k], kinds[k].suffix);
 
-        if (policy[0] == '\0' && sweep[0] == '\0' &&
-            page_find_ends_in(path, suffix))
-            STP_TRY(page_find_join(path, strlen(path) - strlen(suffix), "",
-                                   policy, err));
+        if (n_bytes > 0 && policy[0] == '\0' && sweep[0] == '\0')
+            STP_TRY(page_find_join(found->path[k], n_bytes, "", policy, err));
     }
     /* Further files lie beside the policy, or else beside the sweep, under its
      * name. */
@@ -211,9 +210,7 @@ enum stp_status stp_page_find(const char *const *paths, size_t n,
     if (dot != NULL && dot > stp_base_name(policy))
         stem = (size_t)(dot - policy);
     if (policy[0] == '\0')
-        stem = page_find_ends_in(sweep, kinds[STP_PAGE_SWEEP].suffix)
-                   ? stem - strlen(kinds[STP_PAGE_SWEEP].suffix)
-                   : 0;
+        stem = page_find_stem(sweep, kinds[STP_PAGE_SWEEP].suffix);
     for (int k = STP_PAGE_OVERLAP_POLICY; stem > 0 && k < STP_PAGE_N_SOURCES;
          k++) {
         char path[STP_PAGE_PATH];
