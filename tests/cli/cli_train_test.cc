@@ -42,7 +42,7 @@ TEST_F(TrainCommand, KeepsWhatWasDoneBeforeASignal)
             const std::vector<std::string> names = Results();
             return std::any_of(names.begin(), names.end(), is_json);
         };
-        for (int i = 0; i < 3000 && !saved(); i++)
+        for (int i = 0; i < 12000 && !saved(); i++)
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
         kill(c.to_all ? -child : child, c.signal);
         EXPECT_EQ(1, Wait(child));
@@ -50,7 +50,7 @@ TEST_F(TrainCommand, KeepsWhatWasDoneBeforeASignal)
                     ContainsRegex("steptune train: stopped by a signal after "
                                   "[0-9]+ of 32 configurations; the same "
                                   "command goes on from there\n$"));
-        ASSERT_EQ(2u, Results().size());
+        ASSERT_LE(2u, Results().size()); // of one configuration, or more
 
         Outcome o = Run(kMatrix + "--epochs 100 --gpus 1");
         EXPECT_EQ(0, o.status) << o.err;
@@ -77,7 +77,7 @@ TEST_F(TrainCommand, StopsBetweenTwoEpochs)
         const std::vector<pid_t> ranks = ChildrenOf(child);
         return !ranks.empty() && Listens(ranks[0]);
     };
-    for (int i = 0; i < 3000 && !listens(); i++)
+    for (int i = 0; i < 12000 && !listens(); i++)
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
 

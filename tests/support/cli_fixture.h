@@ -179,7 +179,7 @@ class Cli : public testing::Test
     // Waits until something was saved.
     void WaitForFile(const char *name)
     {
-        for (int i = 0; i < 3000 && !fs::exists(dir_ / name); i++)
+        for (int i = 0; i < 12000 && !fs::exists(dir_ / name); i++)
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
         ASSERT_TRUE(fs::exists(dir_ / name));
     }
