@@ -453,8 +453,8 @@ enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
         p.in_place = points[i].in_place;
         if (derive_shares_rules(&p, &points[i]) &&
             !stp_point_alike(&p, &points[i]))
-            return stp_fail(
-                err, STP_ERR_RANGE,
+            return STP_REFUSE(
+                err,
                 "%s was measured with several types, operations or roots, or "
                 "both in and without CUDA graphs, expected one of each: no "
                 "rule can tell them apart",

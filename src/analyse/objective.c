@@ -56,22 +56,23 @@ enum stp_status stp_objective_select(const struct stp_dataset *data,
     for (size_t i = 0; i < data->n_rows; i++)
         n_traces += data->rows[i].work.mode == STP_MODE_TRACE;
     if (n_traces > 0 && n_traces == n_iterations && !wants_alone)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "all %zu times of iterations are of traces, whose "
-                        "steps have messages of several kinds, expected those "
-                        "of `steptune iterate` without --trace",
-                        n_traces);
+        return STP_REFUSE(
+            err,
+            "all %zu times of iterations are of traces, whose "
+            "steps have messages of several kinds, expected those "
+            "of `steptune iterate` without --trace",
+            n_traces);
     if (n_iterations == 0 && !wants_alone)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "no times of iterations, expected those of `steptune "
-                        "iterate`: all %zu are of collectives alone",
-                        data->n_rows);
+        return STP_REFUSE(err,
+                          "no times of iterations, expected those of `steptune "
+                          "iterate`: all %zu are of collectives alone",
+                          data->n_rows);
     if (n_iterations == data->n_rows && wants_alone)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "no times of collectives alone, expected those of "
-                        "`steptune sweep`: all %zu are of iterations, which "
-                        "are for the objective iteration",
-                        data->n_rows);
+        return STP_REFUSE(err,
+                          "no times of collectives alone, expected those of "
+                          "`steptune sweep`: all %zu are of iterations, which "
+                          "are for the objective iteration",
+                          data->n_rows);
     out.rows = NULL;
     out.n_rows = out.capacity = 0;
     for (size_t i = 0; i < data->n_rows; i++) {

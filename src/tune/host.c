@@ -7,6 +7,13 @@
 #include "store/clock.h"
 #include "tune/stages.h"
 
+struct stp_derive_terms stp_tune_terms(const struct stp_tune_plan *plan,
+                                       enum stp_policy_kind kind)
+{
+    return (struct stp_derive_terms){
+        .min_gain = plan->min_gain, .same_bits = plan->same_bits, .kind = kind};
+}
+
 void stp_tune_tell(const struct stp_tune_job *job, const char *fmt, ...)
 {
     char text[STP_TUNE_PATH + STP_ERROR_TEXT];

@@ -84,10 +84,10 @@ static enum stp_status plan_choose_sizes(const struct stp_device_facts *known,
         status =
             m->bytes[i] % grain == 0
                 ? stp_sizes_add(sizes, m->bytes[i], grain, err)
-                : stp_fail(err, STP_ERR_RANGE,
-                           "--bytes %ju, expected a multiple of %ju: whole "
-                           "elements on all ranks",
-                           (uintmax_t)m->bytes[i], (uintmax_t)grain);
+                : STP_REFUSE(err,
+                             "--bytes %ju, expected a multiple of %ju: whole "
+                             "elements on all ranks",
+                             (uintmax_t)m->bytes[i], (uintmax_t)grain);
 
         if (status != STP_OK)
             return status;
@@ -150,9 +150,8 @@ enum stp_status stp_plan_measurements(const struct stp_device_facts *known,
         for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
             plan_ret->colls[plan->n_colls++] = c;
     if (m->root >= info->n_ranks)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "root %u, expected one of the %u ranks, from 0",
-                        m->root, info->n_ranks);
+        return STP_REFUSE(err, "root %u, expected one of the %u ranks, from 0",
+                          m->root, info->n_ranks);
     for (size_t c = 0; c < plan->n_colls; c++)
         STP_TRY(plan_choose_sizes(known, m, plan_ret->colls[c], plan->type,
                                   &plan_ret->sizes[c], err));
@@ -227,10 +226,9 @@ enum stp_status stp_plan_iterations(const struct stp_device_info *info,
                            : LIVE_ITERATION_ROUNDS;
     else if (info->max_iteration_rounds > 0 &&
              plan->rounds > info->max_iteration_rounds)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "%u rounds of iterations, but machine '%s' has %u",
-                        plan->rounds, info->machine,
-                        info->max_iteration_rounds);
+        return STP_REFUSE(
+            err, "%u rounds of iterations, but machine '%s' has %u",
+            plan->rounds, info->machine, info->max_iteration_rounds);
     plan->rotate = info->is_live;
     grain = stp_type_size(plan->type);
     plan->modes = modes->modes;
@@ -253,10 +251,10 @@ enum stp_status stp_plan_iterations(const struct stp_device_info *info,
     out->sizes.n = 0;
     for (size_t i = 0; i < sizes->n_bytes; i++)
         STP_TRY(sizes->bytes[i] < grain
-                    ? stp_fail(err, STP_ERR_RANGE,
-                               "a collective of %ju bytes, expected %ju or "
-                               "more, an element",
-                               (uintmax_t)sizes->bytes[i], (uintmax_t)grain)
+                    ? STP_REFUSE(err,
+                                 "a collective of %ju bytes, expected %ju or "
+                                 "more, an element",
+                                 (uintmax_t)sizes->bytes[i], (uintmax_t)grain)
                     : stp_sizes_add(&out->sizes, sizes->bytes[i], grain, err));
     return STP_OK;
 }

@@ -97,20 +97,13 @@ static enum stp_status run_measure_pass(const struct stp_tune_job *job,
 
 /* ---- deriving ---- */
 
-/* The terms of a policy of arms. */
-static struct stp_derive_terms run_terms(const struct stp_policy_origin *origin)
-{
-    return (struct stp_derive_terms){.min_gain = origin->min_gain,
-                                     .captured = origin->captured,
-                                     .same_bits = origin->same_bits};
-}
-
 static enum stp_status run_derive_alone(const struct stp_tune_job *job,
                                         struct stp_tune_result *r,
                                         struct stp_error *err)
 {
     struct stp_tune_policy *p = &r->alone;
-    const struct stp_derive_terms terms = run_terms(&p->origin);
+    struct stp_derive_terms terms =
+        stp_tune_terms(job->plan, STP_POLICY_OF_ARMS);
     struct stp_wrong wrong = {0};
     char text[STP_ERROR_TEXT];
     enum stp_status status = stp_compare(&p->data, &p->comparisons, err);
@@ -119,7 +112,7 @@ static enum stp_status run_derive_alone(const struct stp_tune_job *job,
         stp_wrong_text(&wrong, text);
         stp_tune_tell(job, "%s", text);
     }
-
+    terms.captured = p->origin.captured;
     if (terms.same_bits && status == STP_OK) {
         stp_tune_tell(job, "%s", STP_SAME_BITS_TEXT(&p->data));
         stp_keep_same_bits(&p->comparisons);
@@ -139,11 +132,13 @@ static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
                                           struct stp_error *err)
 {
     struct stp_tune_policy *p = &r->overlap;
-    const struct stp_derive_terms terms = run_terms(&p->origin);
+    struct stp_derive_terms terms =
+        stp_tune_terms(job->plan, STP_POLICY_OF_ARMS);
     const char *path = job->files->overlap_trial;
     size_t n = 0;
     enum stp_status status = STP_OK;
 
+    terms.captured = p->origin.captured;
     p->exists = true;
     if (r->iterated.data.n_rows > 0)
         status = stp_objective_select(&r->iterated.data,
@@ -230,7 +225,8 @@ static void run_add_unsure(struct stp_tune_result *r,
 /* Derives what to register and what to stage after both policies are verified,
  * so that these buffers are compared with the arms of the verified policies.
  * They were measured again meanwhile, and in graphs beside the policy. */
-static enum stp_status run_derive_memory(struct stp_tune_result *r,
+static enum stp_status run_derive_memory(const struct stp_tune_plan *plan,
+                                         struct stp_tune_result *r,
                                          struct stp_error *err)
 {
     struct stp_dataset alone = {0};
@@ -242,28 +238,27 @@ static enum stp_status run_derive_memory(struct stp_tune_result *r,
         .alone = &alone,
         .iterations = &r->iterated.data,
         .again = {&r->registered, &r->captured}};
-    struct stp_derive_terms terms = {.min_gain = r->alone.origin.min_gain,
-                                     .same_bits = r->alone.origin.same_bits,
-                                     .kind = STP_POLICY_OF_MEMORY};
-    enum stp_status status =
-        stp_memory_situations_compare(&registered, &terms, &r->registers, err);
+    const struct stp_derive_terms of_memory =
+        stp_tune_terms(plan, STP_POLICY_OF_MEMORY);
+    const struct stp_derive_terms of_stage =
+        stp_tune_terms(plan, STP_POLICY_OF_STAGE);
+    enum stp_status status = stp_memory_situations_compare(
+        &registered, &of_memory, &r->registers, err);
 
     STP_THEN(status, stp_memory_rules_derive(&r->registers, r->info.gpu,
                                              &r->memory, err));
-    terms.kind = STP_POLICY_OF_STAGE;
     STP_THEN(status, stp_measurements_pool(&alone, &r->alone.data, false, err));
     if (r->captured.n_rows > 0)
         STP_THEN(status,
                  stp_measurements_pool(&alone, &r->captured, false, err));
-    STP_THEN(status,
-             stp_memory_situations_compare(&staged, &terms, &r->stages, err));
+    STP_THEN(status, stp_memory_situations_compare(&staged, &of_stage,
+                                                   &r->stages, err));
     STP_THEN(status,
              stp_memory_rules_derive(&r->stages, r->info.gpu, &r->stage, err));
     stp_dataset_free(&alone);
-    for (int i = 0; i < 2; i++)
-        if (status == STP_OK)
-            run_add_unsure(r, r->registers.all[i].comparisons,
-                           STP_POLICY_OF_MEMORY, i == 1);
+    for (int i = 0; i < 2 && status == STP_OK; i++)
+        run_add_unsure(r, r->registers.all[i].comparisons, STP_POLICY_OF_MEMORY,
+                       i == 1);
     return status;
 }
 
@@ -459,7 +454,8 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
         STP_THEN(status, saved);
     }
     result->is_begun = state.is_begun;
-    STP_THEN(status, stp_tune_state_name(&state, result->run, err));
+    if (status == STP_OK)
+        stp_tune_state_name(&state, result->run);
     /* Measurements name the run, and so do the files derived from them. */
     memcpy(result->alone.data.run, result->run, sizeof(result->run));
     memcpy(result->iterated.data.run, result->run, sizeof(result->run));
@@ -486,7 +482,7 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
                    true);
     STP_THEN(status, stp_tune_stage(&job, result, err));
     stp_device_close(&trial.device);
-    STP_THEN(status, run_derive_memory(result, err));
+    STP_THEN(status, run_derive_memory(plan, result, err));
     STP_THEN(status, run_save_results(&job, result, err));
     if (status == STP_OK) {
         stp_tune_state_end(files);

@@ -44,9 +44,8 @@ enum stp_status stp_tune_state_begin(const struct stp_tune_job *job,
                                      struct stp_error *err);
 
 /* Names the run after its plan and its measurements. */
-enum stp_status stp_tune_state_name(const struct stp_tune_state *state,
-                                    char run_ret[STP_RUN_NAME],
-                                    struct stp_error *err);
+void stp_tune_state_name(const struct stp_tune_state *state,
+                         char run_ret[STP_RUN_NAME]);
 
 /* Removes the state's files once the files of the result are there. */
 void stp_tune_state_end(const struct stp_tune_files *files);
@@ -64,6 +63,10 @@ struct stp_tune_pass {
     struct stp_tune_state *state;
     int64_t *stage_ms; /* of the result */
 };
+
+/* The terms of the plan for rules of a policy of this kind. */
+struct stp_derive_terms stp_tune_terms(const struct stp_tune_plan *plan,
+                                       enum stp_policy_kind kind);
 
 /* Formats a sentence for the user. */
 void stp_tune_tell(const struct stp_tune_job *job, const char *fmt, ...)

@@ -63,9 +63,8 @@ void stp_tune_state_end(const struct stp_tune_files *files)
 
 /* ---- the run's name ---- */
 
-enum stp_status stp_tune_state_name(const struct stp_tune_state *state,
-                                    char run_ret[STP_RUN_NAME],
-                                    struct stp_error *err)
+void stp_tune_state_name(const struct stp_tune_state *state,
+                         char run_ret[STP_RUN_NAME])
 {
     const struct stp_tune_plan *plan = state->job->plan;
     char *text = NULL;
@@ -84,7 +83,6 @@ enum stp_status stp_tune_state_name(const struct stp_tune_state *state,
         hash = stp_hash(hash, (unsigned char)text[i]);
     free(text);
     snprintf(run_ret, STP_RUN_NAME, "%08" PRIx32, (uint32_t)(hash >> 32));
-    return STP_OK;
 }
 
 /* ---- resuming ---- */

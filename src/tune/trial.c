@@ -8,6 +8,7 @@
 #include "analyse/verify.h"
 #include "core/names.h"
 #include "core/policy/memory_policy.h"
+#include "core/text.h"
 #include "launch/take.h"
 #include "nccl_tuner_abi.h"
 #include "report/file.h"
@@ -62,12 +63,12 @@ enum stp_status stp_trial_require_rules(const char *path,
     stp_compiled_free(compiled);
     if (n_apply > 0)
         return STP_OK;
-    return stp_fail(err, STP_ERR_RANGE,
-                    "%.120s: 0 of %zu rules apply to %u ranks on %u node%s of "
-                    "%s, so there is nothing to verify",
-                    path, n_rules, info->n_ranks, info->n_nodes,
-                    info->n_nodes == 1 ? "" : "s",
-                    info->gpu[0] != '\0' ? info->gpu : "an unknown GPU");
+    return STP_REFUSE(
+        err,
+        "%.120s: 0 of %zu rules apply to %u ranks on %u node%s of "
+        "%s, so there is nothing to verify",
+        path, n_rules, info->n_ranks, info->n_nodes, STP_S(info->n_nodes),
+        info->gpu[0] != '\0' ? info->gpu : "an unknown GPU");
 }
 
 /* Whether a rule matches the collective, with buffers that are registered or
@@ -111,10 +112,10 @@ enum stp_status stp_trial_require_decisions(
     stp_compiled_free(compiled);
     if (is_decided)
         return STP_OK;
-    return stp_fail(err, STP_ERR_RANGE,
-                    "%.120s: no rule decides a message that was measured, so "
-                    "nothing is verified",
-                    path);
+    return STP_REFUSE(err,
+                      "%.120s: no rule decides a message that was measured, so "
+                      "nothing is verified",
+                      path);
 }
 
 enum stp_status stp_trial_require_bits(const struct stp_dataset *tried,
@@ -152,11 +153,10 @@ static enum stp_status trial_print_rules(const char *path,
 {
     struct stp_device_info shape = *info;
     bool has_others = false;
-    enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < all->n_points; i++)
         has_others |= all->points[i].n_ranks != info->n_ranks;
-    for (size_t i = 0; i < all->n_points && status == STP_OK; i++) {
+    for (size_t i = 0; i < all->n_points; i++) {
         struct stp_compiled *compiled;
         size_t n_rules, j = 0;
 
@@ -174,7 +174,7 @@ static enum stp_status trial_print_rules(const char *path,
             fprintf(fp, "it\n");
         stp_compiled_free(compiled);
     }
-    return status;
+    return STP_OK;
 }
 
 enum stp_status stp_trial_print(const char *path,
@@ -282,9 +282,8 @@ enum stp_status stp_trial_take_memory(const struct stp_policy *memory,
     data->n_rows = n_kept;
     return n_kept > n_auto
                ? STP_OK
-               : stp_fail(err, STP_ERR_RANGE,
-                          "no rule of the policy names a message that "
-                          "was measured, so nothing is verified");
+               : STP_REFUSE(err, "no rule of the policy names a message that "
+                                 "was measured, so nothing is verified");
 }
 
 enum stp_status stp_trial_add_unseen(const struct stp_device_info *info,

@@ -43,15 +43,13 @@ enum stp_status stp_tune_begin_trial(const struct stp_tune_job *job,
 /* A policy in a pass. */
 struct verify {
     const struct stp_tune_job *job;
-    const char *gpu;
+    struct stp_tune_result *result;
     enum stp_status (*try_pass)(struct verify *v, struct stp_error *err);
     struct stp_tune_policy *policy;
     const char *path; /* of the policy until it is verified */
     struct stp_device_facts known;
-    const struct stp_dataset *iterated; /* of the result */
-    struct stp_dataset *registered;     /* likewise */
-    const struct stp_derived *memory;   /* rules for registered and staged
-                                           buffers, as they are if they hold */
+    const struct stp_derived *memory; /* rules for registered and staged
+                                         buffers, as they are if they hold */
     size_t n_memory;
     bool registers; /* iterations are of registered buffers, too */
     unsigned n_tries;
@@ -144,24 +142,26 @@ static enum stp_status verify_try_registered(struct verify *v, size_t first,
                                              struct stp_error *err)
 {
     struct stp_dataset *tried = &v->policy->tried;
+    struct stp_dataset *registered = &v->result->registered;
+    const struct stp_dataset *iterated = &v->result->iterated.data;
     struct stp_setting settings[STP_MAX_SETTINGS];
     size_t n_kept = first, n = 0;
 
     for (size_t i = first; i < tried->n_rows; i++) {
-        stp_dataset_take(v->registered, &tried->rows[i]);
+        stp_dataset_take(registered, &tried->rows[i]);
         if (!stp_arm_registers(&tried->rows[i].arm))
             tried->rows[n_kept++] = tried->rows[i];
     }
     tried->n_rows = n_kept;
-    for (size_t i = 0; i < v->iterated->n_rows; i++) {
-        const struct stp_measurement *row = &v->iterated->rows[i];
+    for (size_t i = 0; i < iterated->n_rows; i++) {
+        const struct stp_measurement *row = &iterated->rows[i];
 
         if (row->work.mode == STP_MODE_SEQUENTIAL &&
             row->n_ranks == v->known.info.n_ranks)
             stp_settings_add(row->work.mode, row->coll, row->n_bytes, settings,
                              &n);
     }
-    return verify_run_settings(v, settings, n, true, false, v->registered, err);
+    return verify_run_settings(v, settings, n, true, false, registered, err);
 }
 
 /* Runs steps in which compute waits, of all collectives that jobs wait
@@ -398,9 +398,9 @@ static bool verify_counts(const struct stp_comparisons *steps,
 }
 
 /* Trims the rules to the sizes that hold alone and, within the sizes of steps,
- * in these, and drops rules that hold nowhere. *changed_ret: whether some did
- * not hold. */
-static void verify_trim_rules(struct stp_tune_policy *p, bool *changed_ret)
+ * in these, and drops rules that hold nowhere. Returns whether some did not
+ * hold. */
+static bool verify_trim_rules(struct stp_tune_policy *p)
 {
     const struct stp_derived *all = &p->derived;
     const struct stp_comparisons *verdicts = &p->verdicts;
@@ -440,7 +440,7 @@ static void verify_trim_rules(struct stp_tune_policy *p, bool *changed_ret)
     verify_keep_rows(&p->steps, all, &kept);
     stp_derived_free(&p->derived);
     p->derived = kept;
-    *changed_ret = changed;
+    return changed;
 }
 
 /* Tries the policy in every pass, as a job would load it. */
@@ -455,7 +455,8 @@ static enum stp_status verify_try(struct verify *v, struct stp_error *err)
     stp_comparisons_free(&p->verdicts);
     stp_comparisons_free(&p->step_verdicts);
     for (size_t i = 0; i < n_passes && status == STP_OK; i++) {
-        STP_TRY(stp_tune_begin_trial(v->job, i, v->path, v->gpu, err));
+        STP_TRY(
+            stp_tune_begin_trial(v->job, i, v->path, v->result->info.gpu, err));
         stp_get_device_facts(&v->job->trial->device, &v->known);
         if (i == 0 && !verify_saves_time(v)) {
             stp_dataset_free(&p->tried);
@@ -473,15 +474,11 @@ static enum stp_status verify_try(struct verify *v, struct stp_error *err)
 static enum stp_status verify_until_kept(struct verify *v,
                                          struct stp_error *err)
 {
-    bool changed = true;
-    enum stp_status status = STP_OK;
+    enum stp_status status = verify_try(v, err);
 
-    while (changed && status == STP_OK) {
-        status = verify_try(v, err);
-        if (status == STP_OK)
-            verify_trim_rules(v->policy, &changed);
-        if (status == STP_OK && changed)
-            status = stp_tune_save_policy(v->policy, v->path, err);
+    while (status == STP_OK && verify_trim_rules(v->policy)) {
+        status = stp_tune_save_policy(v->policy, v->path, err);
+        STP_THEN(status, verify_try(v, err));
     }
     return status;
 }
@@ -492,12 +489,11 @@ static enum stp_status verify_registered(const struct stp_tune_job *job,
                                          struct stp_tune_result *result,
                                          struct stp_error *err)
 {
-    const struct stp_derive_terms terms = {.min_gain = job->plan->min_gain,
-                                           .same_bits = job->plan->same_bits,
-                                           .kind = STP_POLICY_OF_MEMORY};
+    const struct stp_derive_terms terms =
+        stp_tune_terms(job->plan, STP_POLICY_OF_MEMORY);
     struct stp_tune_policy again = result->overlap;
     struct verify v = {.job = job,
-                       .gpu = result->info.gpu,
+                       .result = result,
                        .try_pass = verify_try_overlap,
                        .policy = &again,
                        .path = job->files->overlap_trial,
@@ -525,14 +521,12 @@ enum stp_status stp_tune_verify(const struct stp_tune_job *job,
                                 struct stp_error *err)
 {
     struct verify alone = {.job = job,
-                           .gpu = result->info.gpu,
+                           .result = result,
                            .try_pass = verify_try_alone,
                            .policy = &result->alone,
-                           .path = job->files->trial,
-                           .iterated = &result->iterated.data,
-                           .registered = &result->registered};
+                           .path = job->files->trial};
     struct verify overlap = {.job = job,
-                             .gpu = result->info.gpu,
+                             .result = result,
                              .try_pass = verify_try_overlap,
                              .policy = &result->overlap,
                              .path = job->files->overlap_trial};
@@ -544,10 +538,8 @@ enum stp_status stp_tune_verify(const struct stp_tune_job *job,
     enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < N_KINDS && status == STP_OK; i++) {
-        const struct stp_derive_terms terms = {.min_gain = job->plan->min_gain,
-                                               .same_bits =
-                                                   job->plan->same_bits,
-                                               .kind = kinds[i]};
+        const struct stp_derive_terms terms =
+            stp_tune_terms(job->plan, kinds[i]);
 
         status =
             stp_memory_situations_compare(&data, &terms, &measured[i], err);

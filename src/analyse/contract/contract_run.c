@@ -430,10 +430,10 @@ static enum stp_status suite_run_all(struct suite *s, struct stp_error *err)
             stp_contract_checks[i].judge != NULL && !suite_leaves_out(s, i);
     }
     if (!has_any)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "no check is named '%.100s', expected one that "
-                        "--contract prints",
-                        s->options->only);
+        return STP_REFUSE(err,
+                          "no check is named '%.100s', expected one that "
+                          "--contract prints",
+                          s->options->only);
     s->jobs[0] = suite_get_job(s, CALLS, stp_check_calls);
     STP_TRY(suite_run_stage(s, STP_STAGE_MOST, has_judged, err));
     for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++) {

@@ -160,9 +160,7 @@ enum stp_status stp_explain(const struct stp_explain_options *options,
 {
     struct explain e = {.err = err};
 
-    e.status = stp_explainer_open(&e.explainer, options, err);
-    if (e.status != STP_OK)
-        return e.status;
+    STP_TRY(stp_explainer_open(&e.explainer, options, err));
     e.grain = stp_explainer_grain(&e.explainer);
     e.max_bytes = options->max_bytes / e.grain * e.grain;
     for (int coll = 0; coll < NCCL_NUM_TUNED_FUNCS; coll++) {

@@ -121,18 +121,16 @@ static enum stp_status replay_play_run(const struct stp_replay_plan *plan,
                                        struct stp_replayed *rows,
                                        struct stp_error *err)
 {
-    size_t n = plan->trace->n_comms;
+    const size_t n = plan->trace->n_comms;
     struct play p = {.plan = plan,
                      .nccl = nccl,
                      .layout = layout,
                      .seed = seed,
-                     .ranks = calloc(n, sizeof(struct mock_ranks *)),
                      .rows = rows,
                      .err = err};
     enum stp_status status = STP_OK;
 
-    if (p.ranks == NULL)
-        return stp_nomem(err);
+    STP_TAKE(p.ranks, n);
     for (size_t i = 0; i < plan->n_segments && status == STP_OK; i++) {
         const struct stp_replay_segment *segment = &plan->segments[i];
         const struct mock_script script = {

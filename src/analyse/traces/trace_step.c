@@ -345,8 +345,8 @@ enum stp_status stp_trace_step_make(const struct stp_trace *trace,
     }
     STP_THEN(m.status, stp_traced_step_finish(&out.work, err));
     if (m.status == STP_OK && out.work.n_colls == 0)
-        m.status = stp_fail(err, STP_ERR_RANGE,
-                            "a step without a collective of at least a byte");
+        m.status =
+            STP_REFUSE(err, "a step without a collective of at least a byte");
     if (m.status == STP_OK)
         *step_ret = out;
     else

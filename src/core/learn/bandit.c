@@ -78,14 +78,13 @@ enum stp_status stp_bandit_open(const struct stp_bandit_rules *rules,
     struct stp_bandit *bandit;
 
     if ((unsigned)rules->strategy >= STP_N_STRATEGIES)
-        return stp_fail(err, STP_ERR_RANGE, "there is no strategy %d",
-                        (int)rules->strategy);
+        return STP_REFUSE(err, "there is no strategy %d", (int)rules->strategy);
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
         if (!(limits[i].value >= limits[i].min &&
               limits[i].value <= limits[i].max))
-            return stp_fail(err, STP_ERR_RANGE, "%s is %g, expected %g to %g",
-                            limits[i].name, limits[i].value, limits[i].min,
-                            limits[i].max);
+            return STP_REFUSE(err, "%s is %g, expected %g to %g",
+                              limits[i].name, limits[i].value, limits[i].min,
+                              limits[i].max);
     }
     bandit = calloc(1, sizeof(*bandit));
     if (bandit == NULL)
