@@ -67,7 +67,7 @@ const char *mock_result_name(ncclResult_t result)
         "ncclInternalError", "ncclInvalidArgument",    "ncclInvalidUsage",
         "ncclRemoteError",   "ncclInProgress"};
 
-    if ((unsigned)result >= sizeof(names) / sizeof(names[0]))
+    if ((unsigned)result >= MOCK_N_OF(names))
         return "an unknown code";
     return names[result];
 }

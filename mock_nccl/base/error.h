@@ -31,6 +31,9 @@ static inline ncclResult_t mock_fail_memory(void)
     return mock_fail(ncclSystemError, "out of memory");
 }
 
+/* How many items an array has. */
+#define MOCK_N_OF(array) (sizeof(array) / sizeof((array)[0]))
+
 /* Takes the next step, an expression of ncclResult_t, unless 'rc', a variable,
  * says that one before it failed. */
 #define MOCK_THEN(rc, step)                                                    \

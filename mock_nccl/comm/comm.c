@@ -141,8 +141,7 @@ static void comm_report(const char *text, const struct decision *d)
     snprintf(numbers[4], sizeof(numbers[4]), "%d", d->outcome->first_channel);
     snprintf(numbers[5], sizeof(numbers[5]), "%d",
              d->outcome->first_channel + d->outcome->n_channels - 1);
-    mock_fill(line, sizeof(line), text, blanks,
-              sizeof(blanks) / sizeof(blanks[0]));
+    mock_fill(line, sizeof(line), text, blanks, MOCK_N_OF(blanks));
     MOCK_INFO(NCCL_TUNING, "%s", line);
 }
 
@@ -175,8 +174,7 @@ static ncclResult_t comm_fail_no_algorithm(const struct mock_comm *comm,
         comm_describe("NCCL_ALGO", options->algo, algo, sizeof(algo)) +
         comm_describe("NCCL_PROTO", options->proto, proto, sizeof(proto));
 
-    mock_fill(line, sizeof(line), rules->nothing, blanks,
-              sizeof(blanks) / sizeof(blanks[0]));
+    mock_fill(line, sizeof(line), rules->nothing, blanks, MOCK_N_OF(blanks));
     MOCK_WARN("%s", line);
     return mock_fail(by_user && rules->reports_variables ? ncclInvalidUsage
                                                          : ncclInternalError,

@@ -171,22 +171,6 @@ static int group_compare_kind(const void *pa, const void *pb)
     return a->place < b->place ? -1 : 1;
 }
 
-/* Schedules all tasks, kind by kind. */
-static ncclResult_t group_schedule(struct mock_group *g)
-{
-    int number = 0;
-
-    for (size_t i = 0; i < g->n; i++) {
-        g->tasks[i].list = group_kind_of(g, &g->tasks[i]);
-        g->tasks[i].place = i;
-    }
-    if (g->n > 1)
-        qsort(g->tasks, g->n, sizeof(*g->tasks), group_compare_kind);
-    for (size_t end = 0; end < g->n; number++)
-        MOCK_TRY(group_schedule_launch(g, number, &end));
-    return ncclSuccess;
-}
-
 /* ---- broadcasts of several roots, as AllGatherV: follows
  * src/scheduler/allgatherv_sched.cc of NCCL 2.29 and later ---- */
 
@@ -475,13 +459,22 @@ static ncclResult_t group_begin(struct mock_group *g,
     return group_decide(g, calls, n);
 }
 
-/* Up to the launch. */
+/* Up to the launch.  All tasks are scheduled kind by kind. */
 static ncclResult_t group_run(struct mock_group *g,
                               const struct mock_call *calls, size_t n,
                               struct mock_task one[4])
 {
+    int number = 0;
+
     MOCK_TRY(group_begin(g, calls, n, one));
-    MOCK_TRY(group_schedule(g));
+    for (size_t i = 0; i < g->n; i++) {
+        g->tasks[i].list = group_kind_of(g, &g->tasks[i]);
+        g->tasks[i].place = i;
+    }
+    if (g->n > 1)
+        qsort(g->tasks, g->n, sizeof(*g->tasks), group_compare_kind);
+    for (size_t end = 0; end < g->n; number++)
+        MOCK_TRY(group_schedule_launch(g, number, &end));
     MOCK_TRY(group_gather(g));
     mock_run_copies(g);
     return ncclSuccess;

@@ -41,7 +41,7 @@ static const struct mock_field machine_fields[] = {
     {"nccl", MOCK_FIELD_TEXT, AT(nccl), .min = 1, .max = LENGTH(nccl)},
 };
 // clang-format on
-enum { N_FIELDS = sizeof(machine_fields) / sizeof(machine_fields[0]) };
+enum { N_FIELDS = MOCK_N_OF(machine_fields) };
 
 enum {
     MAX_CHANNELS = 64,
@@ -185,7 +185,7 @@ static ncclResult_t machine_read_row(const struct mock_csv *csv,
                                  "than NCCL",
                                  info->gpu);
     for (i = 0; capabilities[i] != info->compute_capability; i++)
-        if (i + 1 == sizeof(capabilities) / sizeof(capabilities[0]))
+        if (i + 1 == MOCK_N_OF(capabilities))
             return mock_csv_fail(csv,
                                  "column 'compute_capability': %d, which no "
                                  "GPU of NVIDIA has, expected one such as 90",
@@ -355,9 +355,8 @@ static ncclResult_t machine_load_calibration(const char *path,
     bool row = false;
     ncclResult_t rc = ncclSuccess;
 
-    MOCK_TRY(mock_csv_open(
-        path, calibration_fields,
-        sizeof(calibration_fields) / sizeof(calibration_fields[0]), &csv));
+    MOCK_TRY(mock_csv_open(path, calibration_fields,
+                           MOCK_N_OF(calibration_fields), &csv));
     if (machine->info.n_nodes > 1 || machine->timings != NULL)
         rc = mock_refuse("%s: a calibration of %s, expected a machine of one "
                          "node without timings.csv",

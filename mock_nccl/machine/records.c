@@ -82,10 +82,7 @@ static const struct mock_field record_fields[] = {
     {"chunk", .optional = true},
 };
 // clang-format on
-enum {
-    N_TIMING_FIELDS = LAYERS,
-    N_OVERLAP_FIELDS = sizeof(record_fields) / sizeof(record_fields[0])
-};
+enum { N_TIMING_FIELDS = LAYERS, N_OVERLAP_FIELDS = MOCK_N_OF(record_fields) };
 
 /* Finds the mode of a row of overlap.csv; false if it is none of these, has no
  * GEMM, or is of a tuner, whose choices are not recorded. */
@@ -291,9 +288,10 @@ static ncclResult_t records_read_all(struct mock_csv *csv, bool is_overlap,
     }
 }
 
-static int records_compare_key(const struct mock_record *a,
-                               const struct mock_record *b)
+static int records_compare_key(const void *a_, const void *b_)
 {
+    const struct mock_record *a = a_;
+    const struct mock_record *b = b_;
     int d = (int)a->mode - (int)b->mode;
 
     d = d != 0 ? d : a->graph - b->graph;
@@ -319,11 +317,6 @@ static int records_compare_key_and_line(const void *a_, const void *b_)
     int difference = records_compare_key(a, b);
 
     return difference != 0 ? difference : a->line - b->line;
-}
-
-static int records_compare_key_only(const void *a, const void *b)
-{
-    return records_compare_key(a, b);
 }
 
 /* Two forced rows of one key are refused. */
@@ -424,5 +417,5 @@ const struct mock_record *mock_records_find(const struct mock_records *records,
                                             const struct mock_record *key)
 {
     return bsearch(key, records->list, (size_t)records->n,
-                   sizeof(*records->list), records_compare_key_only);
+                   sizeof(*records->list), records_compare_key);
 }

@@ -85,9 +85,7 @@ void mock_release_constants(int release, ncclTunerConstants_v7_t *constants_ret)
     double *numbers = (double *)constants_ret;
 
     *constants_ret = mock_default_constants;
-    for (size_t i = 0;
-         i < sizeof(constants_differences) / sizeof(constants_differences[0]);
-         i++)
+    for (size_t i = 0; i < MOCK_N_OF(constants_differences); i++)
         if ((int)constants_differences[i].first <= release &&
             release <= (int)constants_differences[i].last)
             memcpy(&numbers[constants_differences[i].at],

@@ -52,7 +52,7 @@ static const struct symmetric_kernel {
     {"ReduceScatter_LDMC", ncclFuncReduceScatter, TRAFFIC_OTHERS, LOADS, .55, true, NO_TMA},
 };
 // clang-format on
-enum { N_KERNELS = sizeof(symmetric_kernels) / sizeof(symmetric_kernels[0]) };
+enum { N_KERNELS = MOCK_N_OF(symmetric_kernels) };
 
 size_t mock_symmetric_round(size_t share_bytes)
 {

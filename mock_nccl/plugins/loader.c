@@ -11,11 +11,13 @@ enum { ERROR_SIZE = 256 }; /* NCCL's buffer, which cuts longer texts */
 
 /* ---- life ---- */
 
+enum { N_TEXTS = 5 };
+
 /* The i-th of the texts that are copied. */
 static const char **loader_text(struct mock_nccl_options *o, int i)
 {
-    const char **const texts[] = {&o->tuner_plugin, &o->net_plugin, &o->algo,
-                                  &o->proto};
+    const char **const texts[N_TEXTS] = {&o->tuner_plugin, &o->profiler_plugin,
+                                         &o->net_plugin, &o->algo, &o->proto};
 
     return texts[i];
 }
@@ -23,9 +25,16 @@ static const char **loader_text(struct mock_nccl_options *o, int i)
 static void loader_free_nccl(struct mock_nccl *nccl)
 {
     mock_profiler_destroy(nccl->profiler);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < N_TEXTS; i++)
         free((char *)*loader_text(&nccl->options, i));
     free(nccl);
+}
+
+static void loader_close_library(struct mock_nccl *nccl)
+{
+    if (nccl->library != NULL)
+        dlclose(nccl->library);
+    nccl->library = NULL;
 }
 
 ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
@@ -47,14 +56,15 @@ ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
         return mock_fail_memory();
     nccl->options = *options;
     nccl->version = mock_version_find(options->version);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < N_TEXTS; i++) {
         char *text = NULL;
 
         MOCK_THEN(rc, mock_copy_text(*loader_text(&nccl->options, i), &text));
         *loader_text(&nccl->options, i) = text;
     }
-    MOCK_THEN(rc, mock_profiler_create(nccl->version, options->profiler_plugin,
-                                       options->net_plugin, &nccl->profiler));
+    MOCK_THEN(rc,
+              mock_profiler_create(nccl->version, nccl->options.profiler_plugin,
+                                   nccl->options.net_plugin, &nccl->profiler));
     if (rc != ncclSuccess) {
         loader_free_nccl(nccl);
         return rc;
@@ -68,8 +78,7 @@ void mock_nccl_destroy(struct mock_nccl *nccl)
 {
     if (nccl == NULL)
         return;
-    if (nccl->library != NULL) /* as at the end of the process */
-        dlclose(nccl->library);
+    loader_close_library(nccl); /* as at the end of the process */
     if (nccl->net_library != NULL)
         dlclose(nccl->net_library);
     pthread_mutex_destroy(&nccl->lock);
@@ -77,13 +86,6 @@ void mock_nccl_destroy(struct mock_nccl *nccl)
 }
 
 /* ---- opening ---- */
-
-static void loader_close_library(struct mock_nccl *nccl)
-{
-    if (nccl->library != NULL)
-        dlclose(nccl->library);
-    nccl->library = NULL;
-}
 
 /* Opens the tuner's library, or the net plugin, which NCCL has opened already;
  * false if there is none. */

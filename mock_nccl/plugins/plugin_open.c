@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/error.h"
 #include "base/log.h"
 
 enum {
@@ -33,8 +34,7 @@ void mock_log_line(const struct mock_loader_rules *rules,
     if (format == NULL)
         return;
     snprintf(version, sizeof(version), "%d", words->version);
-    mock_fill(line, sizeof(line), format->text, blanks,
-              sizeof(blanks) / sizeof(blanks[0]));
+    mock_fill(line, sizeof(line), format->text, blanks, MOCK_N_OF(blanks));
     MOCK_INFO(format->flags, "%s", line);
 }
 

@@ -19,8 +19,8 @@ enum status { FAILED = -1, READY, LOADED };
 
 struct mock_profiler {
     const struct mock_profiler_rules *rules; /* NULL: no search for profilers */
-    char *plugin;                            /* NCCL_PROFILER_PLUGIN */
-    char *net;                               /* NCCL_NET_PLUGIN, or NULL */
+    const char *plugin;                      /* NCCL_PROFILER_PLUGIN */
+    const char *net;                         /* NCCL_NET_PLUGIN, or NULL */
     int mask; /* mask of the process; profilers write it at any time */
 
     pthread_mutex_t lock; /* protects status, n_refs and library */
@@ -40,16 +40,11 @@ ncclResult_t mock_profiler_create(const struct mock_version *version,
                                   struct mock_profiler **profiler_ret)
 {
     struct mock_profiler *p = calloc(1, sizeof(*p));
-    ncclResult_t rc = p != NULL ? ncclSuccess : mock_fail_memory();
 
-    MOCK_THEN(rc, mock_copy_text(plugin, &p->plugin));
-    MOCK_THEN(rc, mock_copy_text(net, &p->net));
-    if (rc != ncclSuccess) {
-        if (p != NULL)
-            free(p->plugin);
-        free(p);
-        return rc;
-    }
+    if (p == NULL)
+        return mock_fail_memory();
+    p->plugin = plugin;
+    p->net = net;
     if (plugin != NULL && version->profiler.newest != 0)
         p->rules = &version->profiler;
     pthread_mutex_init(&p->lock, NULL);
@@ -64,8 +59,6 @@ void mock_profiler_destroy(struct mock_profiler *p)
     if (p->library != NULL) /* as at the end of the process */
         dlclose(p->library);
     pthread_mutex_destroy(&p->lock);
-    free(p->plugin);
-    free(p->net);
     free(p);
 }
 
@@ -245,7 +238,7 @@ static void profiler_take_mask(struct mock_profiler *p)
         __atomic_store_n(&p->mask, mask, __ATOMIC_RELAXED);
     if (!p->rules->lists_mask || mask == 0)
         return;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; i < MOCK_N_OF(names); i++)
         if ((mask & (1 << i)) != 0)
             used += (size_t)snprintf(
                 enabled + used, sizeof(enabled) - used, "%s %s", names[i],

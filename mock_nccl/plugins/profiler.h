@@ -13,7 +13,7 @@
 struct mock_profiler; /* opaque */
 
 /* 'plugin' and 'net' are the values of NCCL_PROFILER_PLUGIN and
- * NCCL_NET_PLUGIN; the profiler copies them. */
+ * NCCL_NET_PLUGIN, which must outlive the profiler. */
 ncclResult_t mock_profiler_create(const struct mock_version *version,
                                   const char *plugin, const char *net,
                                   struct mock_profiler **profiler_ret);

@@ -144,7 +144,7 @@ TEST_P(Memory, ThatIsRefusedIsAnErrorWhereverItIs)
 }
 
 const MemoryCase kMemoryCases[] = {
-    {"machine", RunMachine, 10}, {"resize", RunResize, 1}, {"nccl", RunNccl, 6},
+    {"machine", RunMachine, 10}, {"resize", RunResize, 1}, {"nccl", RunNccl, 5},
     {"comm", RunComm, 4},        {"ranks", RunRanks, 8},
 };
 INSTANTIATE_TEST_SUITE_P(Table, Memory, testing::ValuesIn(kMemoryCases),
