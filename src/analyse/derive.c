@@ -84,6 +84,14 @@ static bool derive_holds(const struct stp_point *p, const struct stp_arm *arm,
     return true;
 }
 
+/* Whether a rule from the one would match the calls of the other. */
+static bool derive_shares_rules(const struct stp_point *a,
+                                const struct stp_point *b)
+{
+    return a->coll == b->coll && a->n_nodes == b->n_nodes &&
+           a->n_ranks == b->n_ranks;
+}
+
 /* Whether no iteration of the size in which compute goes on was slower: arms
  * that are not there were.  Where other collectives had such iterations and
  * this one none, nobody looked. */
@@ -96,8 +104,7 @@ static bool derive_bears_compute(const struct stp_point *p,
     for (size_t i = 0; beside != NULL && i < beside->n_points; i++) {
         const struct stp_point *q = &beside->points[i];
 
-        if (q->coll != p->coll || q->n_nodes != p->n_nodes ||
-            q->n_ranks != p->n_ranks)
+        if (!derive_shares_rules(q, p))
             continue;
         is_there = true;
         if (q->n_bytes == p->n_bytes && stp_point_arm(q, arm) == NULL)
@@ -238,14 +245,6 @@ stp_derive_refuted(const struct stp_point *point,
                                            again_ret, policy_ret)
                ? chosen
                : NULL;
-}
-
-/* Whether a rule from the one would match the calls of the other. */
-static bool derive_shares_rules(const struct stp_point *a,
-                                const struct stp_point *b)
-{
-    return a->coll == b->coll && a->n_nodes == b->n_nodes &&
-           a->n_ranks == b->n_ranks;
 }
 
 /* Extends a rule to the next point, which has none, if its arm is faster there,

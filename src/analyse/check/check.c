@@ -69,24 +69,6 @@ static struct stp_range box_side(int value, uint64_t min, uint64_t max)
     return (struct stp_range){(uint64_t)value, (uint64_t)value};
 }
 
-static struct box box_of(const struct stp_rule *rule)
-{
-    return (struct box){
-        .side =
-            {
-                [SIDE_BYTES] = rule->bytes,
-                [SIDE_BYTES_PER_RANK] = rule->bytes_per_rank,
-                [SIDE_NODES] = rule->nodes,
-                [SIDE_RANKS] = rule->ranks,
-                [SIDE_PIPE_OPS] = box_side(rule->n_pipe_ops, 1, INT_MAX),
-                [SIDE_REG_BUFF] = box_side(rule->reg_buff, 0, 1),
-                [SIDE_OVERLAP] = box_side(rule->overlap, 0, 1),
-                [SIDE_GRAPH] = box_side(rule->graph, 0, 1),
-            },
-        .gpu = rule->gpu,
-    };
-}
-
 /* Whether some message is in it: bytes over ranks are its bytes per rank.  For
  * r ranks the bytes are share.min * r to share.max * r + r - 1.  That they meet
  * the box's bytes bounds r from above by the first, and from below by the
@@ -507,8 +489,20 @@ enum stp_status stp_check(const struct stp_check_options *options,
     STP_TAKE(c.boxes, c.n);
     STP_TAKE(c.idle, c.n);
     STP_TAKE(c.met, c.n);
-    for (size_t i = 0; i < c.n; i++)
-        c.boxes[i] = box_of(stp_policy_rule(policy, i));
+    for (size_t i = 0; i < c.n; i++) {
+        const struct stp_rule *rule = stp_policy_rule(policy, i);
+        struct stp_range *side = c.boxes[i].side;
+
+        side[SIDE_BYTES] = rule->bytes;
+        side[SIDE_BYTES_PER_RANK] = rule->bytes_per_rank;
+        side[SIDE_NODES] = rule->nodes;
+        side[SIDE_RANKS] = rule->ranks;
+        side[SIDE_PIPE_OPS] = box_side(rule->n_pipe_ops, 1, INT_MAX);
+        side[SIDE_REG_BUFF] = box_side(rule->reg_buff, 0, 1);
+        side[SIDE_OVERLAP] = box_side(rule->overlap, 0, 1);
+        side[SIDE_GRAPH] = box_side(rule->graph, 0, 1);
+        c.boxes[i].gpu = rule->gpu;
+    }
     for (size_t i = 0; i < c.n; i++)
         rules_check_earlier(&c, i);
     for (size_t i = 0; i < c.n; i++)

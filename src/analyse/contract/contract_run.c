@@ -83,18 +83,6 @@ static void run_judge_end(struct stp_contract_run *run, int status,
                      said[0] != '\0' && how[0] != '\0' ? ": " : "", said);
 }
 
-static _Noreturn void run_in_child(struct job *job, const sigset_t *unblocked)
-{
-    char path[OUTPUT_PATH];
-
-    sigprocmask(SIG_SETMASK, unblocked, NULL);
-    run_get_output(&job->run, path);
-    stp_child_redirect(path);
-    stp_contract_set_policy(job->run.policy);
-    job->fn(&job->run);
-    stp_contract_end(&job->run);
-}
-
 static int64_t run_get_ns(void)
 {
     struct timespec now = {0};
@@ -187,8 +175,16 @@ static bool run_jobs(struct job *jobs, size_t n, const sigset_t *blocked,
             struct job *job = &jobs[next];
 
             job->pid = stp_child_start(true);
-            if (job->pid == 0)
-                run_in_child(job, unblocked);
+            if (job->pid == 0) {
+                char path[OUTPUT_PATH];
+
+                sigprocmask(SIG_SETMASK, unblocked, NULL);
+                run_get_output(&job->run, path);
+                stp_child_redirect(path);
+                stp_contract_set_policy(job->run.policy);
+                job->fn(&job->run);
+                stp_contract_end(&job->run);
+            }
             if (job->pid < 0) {
                 job->pid = 0;
                 run_kill_all(jobs, n);

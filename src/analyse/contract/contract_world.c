@@ -105,15 +105,14 @@ bool stp_write_policy(const char *path, bool tree, long now)
 
 enum { N_CHANNELS = 8 }; /* that a search found; NCCL doubles them */
 
-static void world_write_graph(FILE *fp, int id, int pattern, int n_channels,
-                              int n_gpus)
+static void world_write_graph(FILE *fp, int id, int pattern, int n_gpus)
 {
     fprintf(fp,
             "<graph id=\"%d\" pattern=\"%d\" nchannels=\"%d\" "
             "speedintra=\"40\" speedinter=\"40\" typeintra=\"NVL\" "
             "typeinter=\"PIX\" samechannels=\"1\">\n",
-            id, pattern, n_channels);
-    for (int c = 0; c < n_channels; c++) {
+            id, pattern, N_CHANNELS);
+    for (int c = 0; c < N_CHANNELS; c++) {
         fputs("<channel>", fp);
         for (int g = 0; g < n_gpus; g++)
             fprintf(fp, "<gpu dev=\"%d\"/>", g);
@@ -144,13 +143,13 @@ static enum stp_status world_make_shape(struct stp_world *world, int i,
     fp = whole ? fopen(path, "w") : NULL;
     if (fp != NULL) {
         fputs("<graphs version=\"1\">\n", fp);
-        world_write_graph(fp, 0, 4, N_CHANNELS, per_node); /* ring */
-        world_write_graph(fp, 1, 1, N_CHANNELS, per_node); /* balanced tree */
+        world_write_graph(fp, 0, 4, per_node); /* ring */
+        world_write_graph(fp, 1, 1, per_node); /* balanced tree */
         if (shapes[i].n_nvls_channels > 0)
-            world_write_graph(fp, 3, 5, N_CHANNELS, 1);
+            world_write_graph(fp, 3, 5, 1);
         if (i == STP_SHAPE_COLLNET) {
-            world_write_graph(fp, 2, 3, N_CHANNELS, per_node);
-            world_write_graph(fp, 4, 6, N_CHANNELS, per_node);
+            world_write_graph(fp, 2, 3, per_node);
+            world_write_graph(fp, 4, 6, per_node);
         }
         fputs("</graphs>\n", fp);
         whole = ferror(fp) == 0;
