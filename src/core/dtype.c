@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "core/room.h"
+#include "core/text.h"
 #include "nccl_tuner_abi.h"
 
 static const struct {
@@ -47,10 +49,9 @@ int stp_type_from_name(const char *word, size_t len)
 
 int stp_op_from_name(const char *word, size_t len)
 {
-    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
-        if (dtype_is_word(ops[i], word, len))
-            return (int)i;
-    return dtype_is_word("mulsum", word, len) ? STP_OP_PREMULSUM : -1;
+    const int op = stp_find_word(ops, STP_N_OF(ops), word, len);
+
+    return op < 0 && dtype_is_word("mulsum", word, len) ? STP_OP_PREMULSUM : op;
 }
 
 const char *stp_type_name(int type)

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/room.h"
 #include "nccl_tuner_abi.h"
 
 struct entry {
@@ -22,8 +23,6 @@ static const char algo_words[] = STP_ALGO_LIST(JOIN);
 static const char proto_words[] = STP_PROTO_LIST(JOIN);
 #undef JOIN
 
-#define LEN(a) (sizeof(a) / sizeof((a)[0]))
-
 static int names_find(const struct entry *list, size_t n, const char *word,
                       size_t len)
 {
@@ -43,17 +42,17 @@ static const char *names_word_of(const struct entry *list, size_t n, int value)
 
 int stp_coll_from_name(const char *word, size_t len)
 {
-    return names_find(colls, LEN(colls), word, len);
+    return names_find(colls, STP_N_OF(colls), word, len);
 }
 
 int stp_algo_from_name(const char *word, size_t len)
 {
-    return names_find(algos, LEN(algos), word, len);
+    return names_find(algos, STP_N_OF(algos), word, len);
 }
 
 int stp_proto_from_name(const char *word, size_t len)
 {
-    return names_find(protos, LEN(protos), word, len);
+    return names_find(protos, STP_N_OF(protos), word, len);
 }
 
 int stp_from_any_case(const char *word, size_t len,
@@ -72,17 +71,17 @@ int stp_from_any_case(const char *word, size_t len,
 
 const char *stp_coll_name(int coll)
 {
-    return names_word_of(colls, LEN(colls), coll);
+    return names_word_of(colls, STP_N_OF(colls), coll);
 }
 
 const char *stp_algo_name(int algo)
 {
-    return names_word_of(algos, LEN(algos), algo);
+    return names_word_of(algos, STP_N_OF(algos), algo);
 }
 
 const char *stp_proto_name(int proto)
 {
-    return names_word_of(protos, LEN(protos), proto);
+    return names_word_of(protos, STP_N_OF(protos), proto);
 }
 
 const char *stp_coll_names(void)

@@ -40,6 +40,8 @@ static unsigned nearest_rate(const char *word, size_t len,
     const size_t m = c->len;
     unsigned rows[3][LONGEST + 1] = {{0}};
 
+    if (len >= BEGINNING && len < m && memcmp(word, c->s, len) == 0)
+        return 1;
     for (size_t k = 1; k <= m; k++)
         rows[0][k] = (unsigned)k;
     for (size_t i = 1; i <= len; i++) {
@@ -59,11 +61,7 @@ static unsigned nearest_rate(const char *word, size_t len,
                     nearest_least(row[k], row[k], rows[(i + 1) % 3][k - 2] + 1);
         }
     }
-    unsigned n_edits = rows[len % 3][m];
-
-    if (len >= BEGINNING && len < c->len && memcmp(word, c->s, len) == 0)
-        return 1;
-    return n_edits;
+    return rows[len % 3][m];
 }
 
 /* The next word of the list behind '*s'; false at its end. */
@@ -78,16 +76,9 @@ static bool nearest_next(const char **s, struct candidate *c)
     return c->len > 0;
 }
 
-static bool nearest_is_choice(const struct candidate *c)
-{
-    return c->len <= LONGEST && !(c->len == 3 && memcmp(c->s, "and", 3) == 0) &&
-           !(c->len == 2 && memcmp(c->s, "or", 2) == 0);
-}
-
 static const char *nearest_skip_sentence(const char *words)
 {
-    for (const char *of = strstr(words, " of "); of != NULL;
-         of = strstr(words, " of "))
+    for (const char *of; (of = strstr(words, " of ")) != NULL;)
         words = of + 4;
     return words;
 }
@@ -101,7 +92,8 @@ const char *stp_hint_nearest(const char *word, size_t len, const char *words,
     hint[0] = '\0';
     words = nearest_skip_sentence(words);
     while (len >= SHORTEST && len <= LONGEST && nearest_next(&words, &c)) {
-        if (!nearest_is_choice(&c))
+        if (c.len > LONGEST || (c.len == 3 && memcmp(c.s, "and", 3) == 0) ||
+            (c.len == 2 && memcmp(c.s, "or", 2) == 0))
             continue;
         c.n_edits = nearest_rate(word, len, &c);
         if (c.n_edits < best.n_edits + (best.s == NULL))

@@ -8,9 +8,6 @@
 /* How many items an array has. */
 #define STP_N_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Makes a list of 'n' items that are 0; false, and NULL, without memory. */
-#define STP_ZEROED(items, n) (((items) = calloc((n), sizeof(*(items)))) != NULL)
-
 /* Makes room for one more than 'n' items in a list from malloc(), or NULL, with
  * room for 'capacity'.  Without memory it is false, and the list as it was. */
 #define STP_ROOM(items, n, capacity)                                           \

@@ -188,7 +188,7 @@ static bool run_has_rule(const struct stp_tune_result *r,
         const struct stp_rule *rule = &r->memory.table.rules[i].rule;
 
         has |= rule->coll == p->coll && (rule->overlap == 1) == overlaps &&
-               rule->ranks.min <= p->n_ranks && p->n_ranks <= rule->ranks.max &&
+               stp_range_has(&rule->ranks, p->n_ranks) &&
                stp_memory_rule_decides(rule, p->n_ranks, p->n_bytes);
     }
     return has;

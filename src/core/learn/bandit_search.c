@@ -27,7 +27,6 @@ static bool search_may_retest(const struct stp_bandit *b,
            !slot->arms[slot->runner_up].is_banned && n_calls >= slot->retest_at;
 }
 
-/* No arm of the key can gain what counts. */
 bool stp_bandit_is_hopeless(const struct stp_bandit *b,
                             const struct stp_bandit_slot *slot)
 {
@@ -100,7 +99,6 @@ static bool set_wants(struct stp_bandit *b,
     return true;
 }
 
-/* Begins a new comparison, as the set or the step has changed. */
 void stp_bandit_renew_set(struct stp_bandit *bandit)
 {
     bandit->set.number++;

@@ -593,9 +593,8 @@ static void learner_take_blocks(struct stp_learner *l)
 
 /* ---- notes ---- */
 
-void stp_learner_note(struct stp_learner *learner, const struct stp_note *note)
+void stp_learner_note(struct stp_learner *l, const struct stp_note *note)
 {
-    struct stp_learner *l = learner;
     const struct stp_bandit_want now = {
         .key = note->key, .arm = note->arm, .call = note->call};
     uint64_t at = note->call - l->sample_from;
@@ -764,10 +763,8 @@ static bool learner_want(struct stp_learner *l, struct stp_proposal *p)
            learner_want_long_epochs(l, p);
 }
 
-void stp_learner_conclude(struct stp_learner *learner)
+void stp_learner_conclude(struct stp_learner *l)
 {
-    struct stp_learner *l = learner;
-
     learner_take_blocks(l);
     l->is_ended = false;
     stp_bandit_conclude(l->bandit);
@@ -778,11 +775,9 @@ void stp_learner_conclude(struct stp_learner *learner)
     learner_report_results(l);
 }
 
-bool stp_learner_wants(struct stp_learner *learner, bool may_propose,
+bool stp_learner_wants(struct stp_learner *l, bool may_propose,
                        struct stp_proposal *proposal_ret)
 {
-    struct stp_learner *l = learner;
-
     if (l->phase == TRY && !learner_is_scheduled(l))
         learner_follow_sequence(l);
     if (!learner_is_by_file(l))
@@ -805,9 +800,8 @@ bool stp_learner_wants(struct stp_learner *learner, bool may_propose,
     return true;
 }
 
-void stp_learner_refuse(struct stp_learner *learner)
+void stp_learner_refuse(struct stp_learner *l)
 {
-    struct stp_learner *l = learner;
     const struct stp_bandit_want *want = &l->wanted;
 
     if (!l->is_waiting)
@@ -835,9 +829,8 @@ void stp_learner_refuse(struct stp_learner *learner)
     }
 }
 
-bool stp_learner_is_sampling(const struct stp_learner *learner)
+bool stp_learner_is_sampling(const struct stp_learner *l)
 {
-    const struct stp_learner *l = learner;
     uint64_t n_calls = learner_calls(l);
 
     if (l->phase == FIND)

@@ -168,9 +168,9 @@ bool stp_schedule_tries(const struct stp_schedule *schedule, int coll,
     for (size_t i = 0; i < schedule->n_outs; i++) {
         const struct out *out = &schedule->outs[i];
 
-        if (out->coll == coll && out->bytes.min <= n_bytes &&
-            n_bytes <= out->bytes.max && out->arm.algo == a->algo &&
-            out->arm.proto == a->proto && out->arm.n_channels == a->n_channels)
+        if (out->coll == coll && stp_range_has(&out->bytes, n_bytes) &&
+            out->arm.algo == a->algo && out->arm.proto == a->proto &&
+            out->arm.n_channels == a->n_channels)
             return false;
     }
     return true;
@@ -277,9 +277,8 @@ static enum stp_note_kind schedule_lay_out(struct stp_schedule *s)
             continue;
         r->mates[r->n].key = key;
         r->mates[r->n].arm = arm;
-        /* 0, 1, 2 and 4 can be told apart in any 6 of the 8 blocks */
         r->mates[r->n].pattern =
-            (1U << r->n >> 1 ^ (unsigned)s->rules.bandit.seed) %
+            (stp_trial_pattern(r->n) ^ (unsigned)s->rules.bandit.seed) %
             STP_TRIAL_BLOCKS;
         r->n++;
         s->next_key = key + 1;
@@ -335,11 +334,10 @@ static unsigned schedule_find_arm(const struct stp_schedule *s, unsigned key)
 
 /* ---- calls ---- */
 
-struct stp_schedule_turn stp_schedule_call(struct stp_schedule *schedule,
-                                           unsigned key, int coll,
-                                           uint64_t n_bytes, uint32_t allowed)
+struct stp_schedule_turn stp_schedule_call(struct stp_schedule *s, unsigned key,
+                                           int coll, uint64_t n_bytes,
+                                           uint32_t allowed)
 {
-    struct stp_schedule *s = schedule;
     struct stp_schedule_turn turn = {0};
     const uint64_t before = s->n_calls - s->round.sequence;
 

@@ -29,11 +29,6 @@ enum stp_status stp_policy_load_any(const char *path,
                            err);
 }
 
-static bool memory_is_within(const struct stp_range *range, uint64_t value)
-{
-    return range->min <= value && value <= range->max;
-}
-
 bool stp_memory_rule_takes_rounds(const struct stp_rule *rule)
 {
     return stp_memory_is_symmetric(rule->memory) &&
@@ -43,7 +38,7 @@ bool stp_memory_rule_takes_rounds(const struct stp_rule *rule)
 bool stp_memory_rule_decides(const struct stp_rule *rule, uint64_t n_ranks,
                              uint64_t n_bytes)
 {
-    return memory_is_within(&rule->bytes, n_bytes) &&
+    return stp_range_has(&rule->bytes, n_bytes) &&
            (!stp_memory_rule_takes_rounds(rule) ||
             n_bytes % stp_memory_round(rule->coll, n_ranks, rule->min_ctas) ==
                 0);
@@ -52,8 +47,8 @@ bool stp_memory_rule_decides(const struct stp_rule *rule, uint64_t n_ranks,
 bool stp_memory_rule_is_for(const struct stp_rule *rule,
                             const struct stp_memory_query *query)
 {
-    return memory_is_within(&rule->ranks, query->n_ranks) &&
-           memory_is_within(&rule->nodes, query->n_nodes) &&
+    return stp_range_has(&rule->ranks, query->n_ranks) &&
+           stp_range_has(&rule->nodes, query->n_nodes) &&
            (rule->gpu == NULL ||
             (query->gpu != NULL && strcmp(rule->gpu, query->gpu) == 0));
 }

@@ -31,6 +31,11 @@ struct stp_range {
     uint64_t max; /* UINT64_MAX: no upper end */
 };
 
+static inline bool stp_range_has(const struct stp_range *range, uint64_t value)
+{
+    return range->min <= value && value <= range->max;
+}
+
 /* One line of a policy file. Members that only other kinds of policy have are
  * at their defaults. */
 struct stp_rule {

@@ -45,13 +45,11 @@ const char *stp_show(const struct stp_field *field, struct stp_shown *shown)
 const char *stp_column_names(enum stp_policy_kind kind,
                              struct stp_column_names *names)
 {
-    size_t len = 0;
-
+    names->text[0] = '\0';
     for (size_t i = 0; i < STP_N_COLUMNS; i++)
         if (stp_column_is_of(&stp_columns[i], kind))
-            len += (size_t)snprintf(names->text + len,
-                                    sizeof(names->text) - len, "%s%s",
-                                    i > 0 ? ", " : "", stp_columns[i].name);
+            stp_append(names->text, sizeof(names->text), "%s%s",
+                       i > 0 ? ", " : "", stp_columns[i].name);
     return names->text;
 }
 
@@ -166,30 +164,21 @@ static int column_find_staged(const char *word, size_t len)
                                                                     : -1;
 }
 
-/* The field up to its first '-', and what is behind; without '-' the same. */
-static void column_split_range(const struct stp_field *field,
-                               struct stp_field *min, struct stp_field *max)
-{
-    const char *dash = memchr(field->s, '-', field->len);
-
-    *min = *max = *field;
-    if (dash == NULL)
-        return;
-    min->len = (size_t)(dash - field->s);
-    max->s = dash + 1;
-    max->len = field->len - min->len - 1;
-}
-
 static enum stp_status column_read_range(const struct stp_column *col,
                                          const struct stp_cell *cell, void *out)
 {
     struct stp_range range = {0, UINT64_MAX};
-    struct stp_field min, max;
+    struct stp_field min = *cell->field, max = min;
+    const char *dash = memchr(min.s, '-', min.len);
     bool open;
 
     if (stp_field_is(cell->field, "-1"))
         return STP_OK;
-    column_split_range(cell->field, &min, &max);
+    if (dash != NULL) {
+        min.len = (size_t)(dash - min.s);
+        max.s = dash + 1;
+        max.len -= min.len + 1;
+    }
     open = stp_field_is(&max, "inf");
     if (!column_is_digits(min.s, min.len) ||
         !(open || column_is_digits(max.s, max.len)))

@@ -62,11 +62,6 @@ struct sweep {
 
 /* ---- rules that can match, and their sizes ---- */
 
-static bool policy_range_contains(const struct stp_range *range, uint64_t value)
-{
-    return range->min <= value && value <= range->max;
-}
-
 /* The sizes for which 'rule' can win in 'shape', or false if there are none. */
 static bool policy_narrow_range(const struct stp_rule *rule,
                                 const struct stp_shape *shape,
@@ -76,8 +71,8 @@ static bool policy_narrow_range(const struct stp_rule *rule,
     const uint64_t n = shape->n_ranks;
     struct stp_range bytes = {0, UINT64_MAX};
 
-    if (!policy_range_contains(&rule->nodes, shape->n_nodes) ||
-        !policy_range_contains(&rule->ranks, shape->n_ranks) ||
+    if (!stp_range_has(&rule->nodes, shape->n_nodes) ||
+        !stp_range_has(&rule->ranks, shape->n_ranks) ||
         !stp_pair_exists(rule->coll, rule->algo, rule->proto))
         return false;
     if (rule->gpu != NULL &&
