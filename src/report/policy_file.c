@@ -30,9 +30,17 @@ void stp_times_write(const struct stp_dataset *data, FILE *fp)
 {
     struct stp_source_count count = {0};
     char sources[STP_SOURCES_TEXT];
+    size_t n_captured = 0;
 
     stp_count_sources(data, &count);
     stp_sources_text(&count, sources);
+    for (size_t i = 0; i < data->n_rows; i++)
+        n_captured += data->rows[i].graph;
+    if (n_captured > 0)
+        stp_append(sources, sizeof(sources),
+                   n_captured == data->n_rows ? ", in CUDA graphs"
+                                              : ", %zu of them in CUDA graphs",
+                   n_captured);
     fputs("times of ", fp);
     if (stp_dataset_n_iterations(data) > 0)
         fputs("iterations on ", fp);
