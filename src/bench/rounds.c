@@ -301,7 +301,7 @@ static bool rounds_resume_lanes(struct stp_rounds *r)
         struct stp_rounds_lane *lane = &r->lanes[i];
         struct stp_gain g;
 
-        if (!lane->is_stopped) /* as all are of more than STP_ROUNDS_MOST */
+        if (!lane->is_stopped) /* as none where rounds are too many to note */
             continue;
         g = rounds_get_gain(r, i, &own);
         lane->is_resumed =
