@@ -1,7 +1,6 @@
 // Whether ranks read the same decisions in whatever order they run: all orders
 // of a few ranks, very many of more.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <memory>

@@ -1,7 +1,6 @@
 // Hosts follow their rules all together or not at all: whatever they hold,
 // whoever comes, and whenever the store fails.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "faults/open_files.h"
 #include "agree/instant_sleeps.h"

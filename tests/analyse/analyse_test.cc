@@ -1,6 +1,5 @@
 // From comparisons to rules and verdicts, by hand-made numbers.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <memory>

@@ -1,6 +1,5 @@
 // From measurements to comparisons, by hand-made numbers.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 

@@ -1,6 +1,5 @@
 // Buffers to register, by gains over NCCL's own choice and over the best rule.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>

@@ -1,6 +1,5 @@
 // On what terms comparisons become rules, and how steady they were.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <string>

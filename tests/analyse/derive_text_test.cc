@@ -1,6 +1,5 @@
 // nccl-tests' text as runs of arms: which arm, which round.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <string>
 #include <vector>

@@ -1,6 +1,5 @@
 // Intervals and regimes of iterations on GPUs, and of two equal arms.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <string>
 #include <vector>

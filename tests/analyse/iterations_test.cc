@@ -1,6 +1,5 @@
 // Summaries of each arm's iterations, by hand-made numbers.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>

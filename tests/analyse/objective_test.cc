@@ -1,6 +1,5 @@
 // Which measurements a policy is derived from, and how workloads are pooled.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <string>
 #include <vector>

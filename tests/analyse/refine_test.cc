@@ -1,7 +1,6 @@
 // Where further measurements would change what is decided: synthetic machines,
 // of which the crossings are known.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <functional>

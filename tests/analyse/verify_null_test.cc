@@ -1,6 +1,4 @@
 // How often two equal arms are told apart: AUTO against AUTO.
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <cstdio>
 #include <map>

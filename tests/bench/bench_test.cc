@@ -1,6 +1,5 @@
 // The measuring loop against a device whose times are known.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <string>
 #include <vector>

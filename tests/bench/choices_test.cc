@@ -1,6 +1,5 @@
 // NCCL's questions and choices, as a device reports them.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <functional>

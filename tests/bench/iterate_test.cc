@@ -1,6 +1,5 @@
 // The loop of training iterations, where all times are known.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>

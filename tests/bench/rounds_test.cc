@@ -1,6 +1,4 @@
 // Which rounds run again, which arms stop, and which go on.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <functional>

@@ -1,6 +1,5 @@
 // The measuring loop, on a device whose times are known.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "support/owned.h"
 

@@ -1,6 +1,5 @@
 // Jobs: what they inherit, where their output goes, and how they end.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>

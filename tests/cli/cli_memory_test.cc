@@ -1,7 +1,4 @@
 // Memory policies of 2 x H200: as measured, derived and played again.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <sstream>
 
 #include "support/cli_fixture.h"

@@ -16,7 +16,6 @@
 // slow, or impossible: they cannot be preloaded. STEPTUNE_UPDATE_EXPECTED=1
 // writes what was printed into the files.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cstdlib>

@@ -1,7 +1,6 @@
 // Tables with a header line: what each kind of field takes, and what a text is
 // refused for, with its place.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstddef>
 #include <string>

@@ -20,7 +20,6 @@ extern "C" {
 #include <vector>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 using testing::ElementsAre;
 

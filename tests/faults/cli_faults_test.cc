@@ -4,8 +4,6 @@
 //   cli_faults_test [all | N] - so many calls of a kind at most, 2 in a test;
 //   all
 //                               of up to 200, and of more the first and others
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>

@@ -3,7 +3,6 @@
 //
 //   plugin_faults_test [all | N] - all calls, or at most N of a kind; else few
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <map>
 

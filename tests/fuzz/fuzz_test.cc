@@ -1,6 +1,4 @@
 // Every target on its corpus: as it is, cut short, and with bytes changed.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <random>

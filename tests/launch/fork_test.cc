@@ -1,6 +1,5 @@
 // Processes forked for a run: what becomes of them, and what is said of it.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

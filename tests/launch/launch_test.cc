@@ -1,6 +1,4 @@
 // How a process finds out who started it.
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <string>
 #include <utility>

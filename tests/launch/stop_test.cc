@@ -1,5 +1,4 @@
 // Requests to stop: what a process makes of signals, in any order and thread.
-#include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>

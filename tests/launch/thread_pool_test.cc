@@ -1,6 +1,5 @@
 // Threads that do the same job at the same time.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <atomic>

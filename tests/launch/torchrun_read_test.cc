@@ -1,6 +1,4 @@
 // Tests of the environment of torchrun, srun and mpirun, and of errors in it.
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <string>
 #include <utility>

@@ -1,7 +1,6 @@
 // Joining a run as torchrun's environment describes it.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/time.h>

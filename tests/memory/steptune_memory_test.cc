@@ -1,6 +1,5 @@
 // libsteptune_memory, as a program has it that links with it.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <cstdlib>

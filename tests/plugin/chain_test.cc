@@ -2,7 +2,6 @@
 // NCCL's shims, with one of them alone beside it.  $STP_CALLS is the number of
 // random calls (default 20,000).
 #include <dlfcn.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdlib>

@@ -1,7 +1,6 @@
 // The application's locale and signals, within the plugin and after it.
 #include <fcntl.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>

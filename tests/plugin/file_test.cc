@@ -1,7 +1,6 @@
 // Tests of the files that plugins open, and of waits that they avoid.
 #include <fcntl.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/socket.h>

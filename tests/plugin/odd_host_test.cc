@@ -1,7 +1,6 @@
 // No host decides alone: two hosts of eight ranks, of which the second differs
 // in one thing, meet in the job's store.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "plugin/odd_rank.h"
 #include "support/processes.h"

@@ -1,7 +1,6 @@
 // No rank decides alone: what differs between the ranks of a host makes all of
 // them step aside, with one warning on each that names the cause.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "plugin/odd_rank.h"
 #include "support/with_param.h"

@@ -1,7 +1,6 @@
 // The file with rewards: what others do to it while it is read.
 #include <fcntl.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 // libnccl-tuner-steptune.so with something else in the place of its files, on
 // all ranks: the job runs as if there were no file.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

@@ -1,7 +1,6 @@
 // libnccl-tuner-steptune.so on ranks in one thread, in threads and in
 // processes, on ranks that stall and ranks that die.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include "support/static_plugin_ranks.h"

@@ -1,6 +1,5 @@
 // libnccl-tuner-steptune.so on all ranks at once, under random schedules.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "support/static_plugin_ranks.h"
 

@@ -1,5 +1,4 @@
 // The thread of a plugin: how often it calls, and how it ends.
-#include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>

@@ -1,6 +1,4 @@
 // Sizes that fall out of line are found, and no others.
-#include <gtest/gtest.h>
-
 #include <random>
 #include <string>
 

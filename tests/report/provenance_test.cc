@@ -1,7 +1,6 @@
 // Random measurements in every writer: an interval and a percentile only where
 // enough was measured for it, and the source in each format.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>

@@ -1,7 +1,6 @@
 // Policies, tables and files as they are written.
 #include <gmock/gmock.h>
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

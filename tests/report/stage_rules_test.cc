@@ -1,7 +1,6 @@
 // Rules of stage policies from random measurements whose gains are exact:
 // derived, written and read again.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>

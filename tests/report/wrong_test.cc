@@ -1,7 +1,5 @@
 // Results with wrong elements, in each format that is read: their arm is out at
 // that size in all that is made of measurements.
-#include <gtest/gtest.h>
-
 #include <random>
 #include <set>
 

@@ -1,6 +1,5 @@
 // Every engine of a store keeps the same promises.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>

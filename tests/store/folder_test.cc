@@ -1,7 +1,6 @@
 // Tests of a folder as a store: the files it leaves, and those it refuses.
 #include <fcntl.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>

@@ -11,8 +11,6 @@
 #include <string>
 #include <vector>
 
-#include <gtest/gtest.h>
-
 #include "support/mock_test.h"
 #include "support/temporary_folder.h"
 

@@ -1,6 +1,5 @@
 // How often trainings with micro-batches communicate, on a recorded machine.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <array>
 #include <string>

@@ -1,7 +1,6 @@
 // The plan of the training benchmark: models, buckets, data, loss scaling,
 // and the matrix of all that was asked for.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <string>

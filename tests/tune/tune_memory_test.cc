@@ -1,7 +1,6 @@
 // Tests of registration in tune: iterations with it are measured a second time,
 // and rules for plain buffers are tried in iterations in which compute waits.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>

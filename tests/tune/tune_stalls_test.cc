@@ -2,8 +2,6 @@
 // policies are those of the same machine undisturbed.  With STP_SEEDS=60 it is
 // a study of so many seeds, with STP_SEEDS=25-27 of these, and STP_STAGES=1
 // prints the time on the device.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

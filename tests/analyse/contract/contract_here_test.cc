@@ -13,7 +13,6 @@
 #include <string>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 extern "C" {
 #include "analyse/contract/contract.h"

@@ -1,7 +1,6 @@
 // The contract suite as a library.
 #include <dirent.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 
 #include <cstdlib>

@@ -1,6 +1,5 @@
 // NCCL's own choices by version and by variable, and what values NCCL reads.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <map>
 #include <random>

@@ -1,7 +1,6 @@
 // Why one message runs as it does: what a plugin changes, and what the
 // environment would.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <fstream>

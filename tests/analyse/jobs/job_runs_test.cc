@@ -1,7 +1,6 @@
 // Whole runs of a job, compared: the order of runs, what a ratio is made of,
 // and how often an interval is right.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>

@@ -1,6 +1,5 @@
 // The time of a step, out of a job's trace or what it prints.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <random>
 #include <vector>

@@ -1,6 +1,5 @@
 // The doctor's findings on the GPUs that a driver lists.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <cstring>
 #include <filesystem>
 #include <fstream>

@@ -1,7 +1,5 @@
 // Commands in the processes that a launcher started: all join, or rank 0 alone
 // does it; one process writes.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
 

@@ -1,7 +1,5 @@
 // Which numbers of channels of a pair are tried, and which gains of an arm
 // count.
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <cstdlib>
 #include <vector>

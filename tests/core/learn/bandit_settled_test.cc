@@ -1,7 +1,5 @@
 // Tests of settled keys: arms that are tested again, searches that are opened
 // again, and the set of all incumbents.
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <vector>
 

@@ -1,6 +1,4 @@
 // Tests of verdicts on arms, won or out, and of the cost that trials may have.
-#include <gtest/gtest.h>
-
 #include "core/learn/bandit_known.h"
 
 namespace

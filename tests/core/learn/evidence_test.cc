@@ -1,6 +1,5 @@
 // Tests of the file that keeps the evidence of a job's earlier runs.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <string>
 

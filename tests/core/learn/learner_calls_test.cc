@@ -1,6 +1,5 @@
 // Tests of a learner's proposals by the call they follow, and of its reports.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <utility>
 

@@ -1,8 +1,6 @@
 // A job that learns while it runs, its host ahead of its GPU.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <deque>
 #include <functional>

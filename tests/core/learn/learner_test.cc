@@ -1,6 +1,5 @@
 // A job that learns while it runs, its host ahead of its GPU.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <string>
 

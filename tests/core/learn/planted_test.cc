@@ -1,8 +1,6 @@
 // Jobs that the GPU bounds, in one arm of which a gain is planted, with stalls:
 // a minute of each, and one of four kinds.  With STP_SEEDS=100 it is the study
 // of ci/by_hand/gains.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstdlib>
 

@@ -1,7 +1,6 @@
 // Tests of the log to which an application writes its times: which lines count,
 // and that the pieces in which they arrive do not matter.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdio>
 #include <string>

@@ -1,6 +1,5 @@
 // Schedules: what a call runs depends on the rules and on the calls before it.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <functional>
 #include <map>

@@ -1,6 +1,5 @@
 // Windows of equal work: what their times say, and how long they should be.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <functional>

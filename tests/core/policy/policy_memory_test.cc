@@ -3,8 +3,6 @@
 #include <functional>
 #include <string>
 
-#include <gtest/gtest.h>
-
 #include "faults/failing_memory.h"
 #include "support/policy_text.h"
 #include "support/temporary_folder.h"

@@ -1,6 +1,5 @@
 // CPUs as an engine: refusals, and the rank that died.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstring>
 

@@ -1,6 +1,5 @@
 // libnccl opened at run time: what is said where there is none that will do.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdlib>
 

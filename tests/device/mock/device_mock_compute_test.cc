@@ -1,7 +1,4 @@
 // How long compute takes on a recorded machine, and how much that is worth.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <string>
 
 #include "device/mock/device_mock_streams.h"

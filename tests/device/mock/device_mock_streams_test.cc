@@ -1,7 +1,4 @@
 // A recorded machine's streams: which work overlaps, and how long it takes.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <vector>
 

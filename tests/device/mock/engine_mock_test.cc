@@ -8,7 +8,6 @@ extern "C" {
 
 #include <cjson/cJSON.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>

@@ -2,8 +2,6 @@
 #include <cmath>
 #include <tuple>
 
-#include <gmock/gmock.h>
-
 #include "mock_nccl/machine/mock_overlap.h"
 #include "support/with_param.h"
 

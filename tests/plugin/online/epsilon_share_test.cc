@@ -1,6 +1,5 @@
 // How many calls epsilon-greedy explores with: 8 ranks with the agreement of a
 // host, in virtual time.
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 extern "C" {

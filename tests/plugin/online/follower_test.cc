@@ -1,6 +1,4 @@
 // A rank that follows an agreement, and the policy that it shares.
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <filesystem>
 #include <fstream>

@@ -1,6 +1,5 @@
 // Tests of the policy file to which several processes add learned rules.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cerrno>
 #include <csignal>

@@ -1,6 +1,5 @@
 // The observer hears of calls on the launch path, and its learner proposes.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <memory>
 #include <set>

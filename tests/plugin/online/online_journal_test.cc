@@ -1,6 +1,5 @@
 // Tests of the journal of a learning plugin.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <string>
 #include <sys/wait.h>

@@ -1,7 +1,6 @@
 // Every allocation of what learns, and of the core that it rests on, that fails
 // is an error, and leaves nothing behind.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <string>
 

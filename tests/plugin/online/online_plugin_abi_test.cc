@@ -1,7 +1,6 @@
 // The learning plugin by its own tables, tuner and profiler: what becomes of
 // times, of those that are lost, and when it wants any.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

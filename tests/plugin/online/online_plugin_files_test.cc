@@ -1,7 +1,6 @@
 // The learning plugin where its files, the process's locale, limits or threads
 // are not what it would like: no rank is held, none ends, and all agree.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>

@@ -1,7 +1,6 @@
 // The learning plugin on several hosts: they try arms by a schedule, and say
 // nothing to each other after the first decision.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <filesystem>
 #include <set>

@@ -1,7 +1,6 @@
 // The learning plugin in training jobs on recorded machines, in virtual time:
 // it finds what is better, whoever tells the times.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <set>
 

@@ -1,7 +1,6 @@
 // The learning plugin from init to the end: what it refuses, serves without
 // learning, leaves behind and writes.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <random>

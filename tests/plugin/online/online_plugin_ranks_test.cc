@@ -1,7 +1,6 @@
 // The learning plugin on all ranks of a communicator: whatever is tried, all of
 // them run the same.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "plugin/online/online_plugin.h"
 

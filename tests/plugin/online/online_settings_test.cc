@@ -1,6 +1,5 @@
 // The environment of the learning plugin.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <cstring>

@@ -2,7 +2,6 @@
 // collective of rank 0, in order, with its times, whatever tunes the job and
 // however it ends.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 // The trace that is recorded of a process: which lines it has, when they are
 // written, and what becomes of those that find no room.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>

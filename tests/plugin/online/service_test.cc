@@ -1,5 +1,4 @@
 // The one thread of a process, and the tasks that it runs.
-#include <gtest/gtest.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -4,7 +4,6 @@ extern "C" {
 }
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <string>

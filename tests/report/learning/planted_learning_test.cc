@@ -4,8 +4,6 @@ extern "C" {
 #include "report/learning/learning.h"
 }
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <vector>
 

@@ -1,7 +1,6 @@
 // NCCL's log: lines of all versions, and whatever stands before and between
 // them.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,7 +1,4 @@
 // Measurements of iterations in CSV and JSON.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstring>
 #include <string>
 

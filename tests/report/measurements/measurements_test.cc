@@ -1,7 +1,4 @@
 // Measurements in CSV and JSON: what they are of, and what comes back.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstring>
 #include <string>
 

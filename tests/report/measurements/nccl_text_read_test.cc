@@ -1,7 +1,4 @@
 // nccl-tests' text of all versions, and what is refused.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <random>
 
 #include <string>

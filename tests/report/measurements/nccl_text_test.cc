@@ -1,7 +1,4 @@
 // The text of nccl-tests, as their own program wrote it and as we do.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <cstring>
 #include <fstream>

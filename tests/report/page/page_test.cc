@@ -1,6 +1,4 @@
 // The page's text in HTML, its template and its sentences.
-#include <gtest/gtest.h>
-
 #include <functional>
 #include <string>
 

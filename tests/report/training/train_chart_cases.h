@@ -1,9 +1,6 @@
 // Charts of made up results of training, found and written.
 #pragma once
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 extern "C" {
 #include "report/training/train_charts.h"
 }

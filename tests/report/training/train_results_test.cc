@@ -1,6 +1,5 @@
 // Ranks in threads, and results of training written, read back and summed up.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
