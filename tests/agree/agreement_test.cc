@@ -10,9 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <string>
 #include <thread>
-#include <vector>
 
 extern "C" {
 #include "agree/agreement.h"

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <memory>
-#include <string>
 #include <unordered_set>
-#include <vector>
 
 extern "C" {
 #include "agree/board.h"

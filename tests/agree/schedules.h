@@ -4,9 +4,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <unordered_set>
-#include <vector>
 
 extern "C" {
 #include "agree/board.h"

@@ -16,8 +16,6 @@
 #include <fstream>
 #include <functional>
 #include <set>
-#include <string>
-#include <vector>
 
 extern "C" {
 #include "agree/segment.h"

@@ -9,9 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <string>
 #include <thread>
-#include <vector>
 
 extern "C" {
 #include "agree/agreement.h"

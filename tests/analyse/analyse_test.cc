@@ -3,8 +3,6 @@
 
 #include <cmath>
 #include <memory>
-#include <string>
-#include <vector>
 
 extern "C" {
 #include "analyse/derive.h"

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <random>
-#include <string>
-#include <vector>
 
 extern "C" {
 #include "core/memory.h"

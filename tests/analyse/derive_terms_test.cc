@@ -2,8 +2,6 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <string>
-#include <vector>
 
 extern "C" {
 #include "analyse/derive.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
-#include <vector>
 
 extern "C" {
 #include "analyse/iterations.h"

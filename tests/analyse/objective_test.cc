@@ -1,9 +1,6 @@
 // Which measurements a policy is derived from, and how workloads are pooled.
 #include <gmock/gmock.h>
 
-#include <string>
-#include <vector>
-
 extern "C" {
 #include "analyse/derive.h"
 #include "analyse/objective.h"

@@ -2,8 +2,6 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
-#include <string>
-#include <vector>
 
 extern "C" {
 #include "analyse/verify.h"

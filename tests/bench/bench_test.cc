@@ -1,9 +1,6 @@
 // The measuring loop against a device whose times are known.
 #include <gmock/gmock.h>
 
-#include <string>
-#include <vector>
-
 extern "C" {
 #include "bench/sizes.h"
 #include "bench/sweep.h"

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <functional>
 #include <string>
-#include <vector>
 
 extern "C" {
 #include "bench/choices.h"

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "support/fake_engine.h"
 

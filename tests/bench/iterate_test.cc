@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <string>
-#include <vector>
 
 extern "C" {
 #include "bench/iterate.h"

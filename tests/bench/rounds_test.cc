@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <random>
-#include <vector>
 
 #include "support/measured_data.h"
 #include "support/owned.h"

@@ -6,8 +6,6 @@
 
 #include <cstdlib>
 #include <sstream>
-#include <string>
-#include <vector>
 
 extern "C" {
 #include "child/child.h"

@@ -23,8 +23,6 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <string>
-#include <vector>
 
 #include "support/slow.h"
 #include "support/temporary_folder.h"

@@ -15,9 +15,7 @@ extern "C" {
 #include <cstdlib>
 #include <fstream>
 #include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include <gmock/gmock.h>
 

@@ -10,9 +10,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "device/device_fixture.h"
 #include "device/engine_work.h"

@@ -1,7 +1,5 @@
 // All ranks as one loop over engines: whose times count, and where data lie.
 #include <cstring>
-#include <string>
-#include <vector>
 
 #include "device/device_fixture.h"
 #include "support/fake_engine.h"

@@ -18,8 +18,6 @@
 #include <new>
 #include <random>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "mock_nccl.h"
 

@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <random>
-#include <string>
-#include <vector>
 
 #include "fuzz/fuzz.h"
 #include "support/read_file.h"

@@ -2,7 +2,6 @@
 #include "fuzz/fuzz.h"
 
 #include <cstdlib>
-#include <vector>
 
 extern "C" {
 #include "analyse/check/check.h"

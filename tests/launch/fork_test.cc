@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
-#include <string>
 
 extern "C" {
 #include "launch/fork.h"

@@ -1,8 +1,6 @@
 // How a process finds out who started it.
 #include <cstdlib>
-#include <string>
 #include <utility>
-#include <vector>
 
 extern "C" {
 #include "launch/launch.h"

@@ -7,8 +7,6 @@
 
 #include <deque>
 #include <functional>
-#include <string>
-#include <vector>
 
 extern "C" {
 #include "launch/star.h"

@@ -1,8 +1,6 @@
 // Tests of the environment of torchrun, srun and mpirun, and of errors in it.
 #include <cstdlib>
-#include <string>
 #include <utility>
-#include <vector>
 
 extern "C" {
 #include "launch/torchrun.h"

@@ -11,8 +11,6 @@
 #include <fstream>
 #include <functional>
 #include <sstream>
-#include <string>
-#include <vector>
 
 extern "C" {
 #include "launch/star.h"

@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <cstdlib>
-#include <string>
 
 #include "steptune_memory.h"
 #include "support/in_folder.h"

@@ -8,8 +8,6 @@
 #include <cstdarg>
 #include <cstdio>
 #include <mutex>
-#include <string>
-#include <vector>
 
 #include "support/static_plugin.h"
 

@@ -8,8 +8,6 @@
 #include <cstring>
 #include <fstream>
 #include <random>
-#include <string>
-#include <vector>
 
 #include "support/temporary_folder.h"
 

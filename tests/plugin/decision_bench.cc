@@ -26,8 +26,6 @@
 #include <cstring>
 #include <fstream>
 #include <map>
-#include <string>
-#include <vector>
 
 #include "support/temporary_folder.h"
 

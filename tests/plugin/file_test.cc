@@ -14,7 +14,6 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
-#include <string>
 
 #include "plugin/online/closed_stdin.h"
 #include "support/temporary_folder.h"

@@ -3,8 +3,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <string>
-#include <vector>
 
 #include "faults/open_files.h"
 #include "support/temporary_folder.h"

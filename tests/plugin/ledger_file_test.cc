@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <string>
 
 #include "plugin/online/closed_stdin.h"
 #include "support/temporary_folder.h"

@@ -13,8 +13,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <string>
-#include <vector>
 
 extern "C" {
 #include "faults/faults.h"

@@ -7,9 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "plugin/online/closed_stdin.h"
 #include "support/temporary_folder.h"

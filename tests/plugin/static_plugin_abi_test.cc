@@ -7,8 +7,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <string>
-#include <vector>
 
 #include "plugin/bare_interface.h"
 #include "support/with_param.h"

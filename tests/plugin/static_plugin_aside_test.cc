@@ -5,9 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include <gmock/gmock.h>
 

@@ -14,9 +14,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "mock_ranks.h"
 #include "plugin/bare_interface.h"

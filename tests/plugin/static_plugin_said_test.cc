@@ -6,8 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <string>
-#include <vector>
 
 extern "C" {
 #include "core/policy/ledger.h"

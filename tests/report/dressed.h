@@ -2,7 +2,6 @@
 #pragma once
 
 #include <regex>
-#include <string>
 
 #include "support/read_file.h"
 

@@ -1,6 +1,5 @@
 // Sizes that fall out of line are found, and no others.
 #include <random>
-#include <string>
 
 extern "C" {
 #include "report/results/results.h"

@@ -11,8 +11,6 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <string>
-#include <vector>
 
 extern "C" {
 #include "core/policy/memory_policy.h"

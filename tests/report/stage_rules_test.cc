@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <random>
-#include <string>
 
 #include "support/measured_data.h"
 #include "support/temporary_folder.h"

@@ -19,9 +19,7 @@
 #include <map>
 #include <memory>
 #include <random>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "fake_gpu.h"
 #include "support/storm.h"

@@ -8,9 +8,7 @@
 #include <memory>
 #include <set>
 #include <stdexcept>
-#include <string>
 #include <thread>
-#include <vector>
 
 extern "C" {
 #include "store/clock.h"

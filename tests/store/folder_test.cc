@@ -13,7 +13,6 @@
 #include <fstream>
 #include <functional>
 #include <set>
-#include <string>
 
 #include "support/temporary_folder.h"
 

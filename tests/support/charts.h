@@ -8,8 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <string>
-#include <vector>
 
 extern "C" {
 #include "report/charts/chart.h"

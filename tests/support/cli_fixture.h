@@ -16,9 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "support/temporary_folder.h"
 

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <string>
-#include <vector>
 
 #include "support/temporary_folder.h"
 

@@ -6,8 +6,6 @@
 #include <map>
 #include <memory>
 #include <sstream>
-#include <string>
-#include <vector>
 
 #include <strings.h>
 

@@ -5,9 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <ostream>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include <rapidcheck.h>
 

@@ -8,8 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "support/mock_test.h"
 #include "support/temporary_folder.h"

@@ -3,7 +3,6 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <string>
 #include <system_error>
 
 #include <sys/stat.h>

@@ -7,9 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <string>
 #include <type_traits>
-#include <vector>
 
 #include "support/read_file.h"
 

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 
 #include <array>
-#include <string>
 
 extern "C" {
 #include "nccl_tuner_abi.h"

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "support/in_folder.h"
 #include "support/mock_device.h"

@@ -7,10 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "support/in_folder.h"
 #include "support/mock_device.h"

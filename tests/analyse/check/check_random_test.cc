@@ -3,10 +3,8 @@
 #include <cstdlib>
 #include <random>
 #include <set>
-#include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include <gmock/gmock.h>
 

@@ -1,7 +1,5 @@
 // Check's findings in policies, and the text that its fixes leave.
 #include <cstdlib>
-#include <string>
-#include <vector>
 
 #include <gmock/gmock.h>
 

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <string>
 
 #include "support/mock_folder.h"
 #include "support/temporary_folder.h"

@@ -4,8 +4,6 @@
 #include <cstdio>
 #include <fstream>
 #include <sstream>
-#include <string>
-#include <vector>
 
 #include "support/owned.h"
 #include "support/temporary_folder.h"

@@ -3,9 +3,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <string>
-#include <vector>
-
 #include "support/cli_fixture.h"
 #include "support/slow.h"
 

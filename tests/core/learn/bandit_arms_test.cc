@@ -2,7 +2,6 @@
 // count.
 #include <cmath>
 #include <cstdlib>
-#include <vector>
 
 extern "C" {
 #include "core/learn/bandit_decide.h"

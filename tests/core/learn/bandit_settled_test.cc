@@ -1,7 +1,6 @@
 // Tests of settled keys: arms that are tested again, searches that are opened
 // again, and the set of all incumbents.
 #include <cmath>
-#include <vector>
 
 extern "C" {
 #include "core/learn/bandit_decide.h"

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <deque>
 #include <functional>
-#include <vector>
 
 extern "C" {
 #include "core/learn/proposal.h"

@@ -5,7 +5,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <vector>
 
 extern "C" {
 #include "core/learn/learner.h"

@@ -6,10 +6,8 @@
 #include <limits>
 #include <random>
 #include <set>
-#include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include <gmock/gmock.h>
 

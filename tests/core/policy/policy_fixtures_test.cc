@@ -4,8 +4,6 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <string>
-#include <vector>
 
 extern "C" {
 #include "core/names.h"

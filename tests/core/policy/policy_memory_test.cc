@@ -1,7 +1,6 @@
 // Policies where memory runs out: each allocation is refused once.
 #include <fstream>
 #include <functional>
-#include <string>
 
 #include "faults/failing_memory.h"
 #include "support/policy_text.h"

@@ -3,9 +3,7 @@
 #include <cstdint>
 #include <fstream>
 #include <set>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include <gmock/gmock.h>
 

@@ -2,9 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <random>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include <gmock/gmock.h>
 

@@ -2,8 +2,6 @@
 // memory bounds.
 #include <gtest/gtest.h>
 
-#include <vector>
-
 extern "C" {
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/engine_cpu.h"

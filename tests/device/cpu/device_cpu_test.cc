@@ -1,7 +1,6 @@
 // CPUs as a device, over a transport that does what a test tells it; and Gloo's
 // ranks when one of them dies.
 #include <csignal>
-#include <vector>
 
 extern "C" {
 #include "device/cpu/engine_cpu.h"

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
-#include <string>
-#include <vector>
 
 #include "support/temporary_folder.h"
 

@@ -1,6 +1,4 @@
 // How long compute takes on a recorded machine, and how much that is worth.
-#include <string>
-
 #include "device/mock/device_mock_streams.h"
 #include "device/source_of.h"
 #include "support/with_param.h"

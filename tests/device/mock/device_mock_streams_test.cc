@@ -1,6 +1,5 @@
 // A recorded machine's streams: which work overlaps, and how long it takes.
 #include <algorithm>
-#include <vector>
 
 extern "C" {
 #include "device/mock/mock_streams.h"

@@ -13,8 +13,6 @@ extern "C" {
 #include <map>
 #include <memory>
 #include <set>
-#include <string>
-#include <vector>
 
 extern "C" {
 #include "analyse/overlap.h"

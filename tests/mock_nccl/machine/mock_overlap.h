@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <sstream>
-#include <string>
 
 #include <gmock/gmock.h>
 

@@ -2,7 +2,6 @@
 // code.
 #include <fstream>
 #include <sstream>
-#include <vector>
 
 extern "C" {
 #include "base/names.h"

@@ -4,8 +4,6 @@
 #include <fstream>
 #include <memory>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "support/temporary_folder.h"
 

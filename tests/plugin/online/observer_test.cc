@@ -4,7 +4,6 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <vector>
 
 extern "C" {
 #include "core/names.h"

@@ -6,8 +6,6 @@
 
 #include <array>
 #include <map>
-#include <string>
-#include <vector>
 
 #include "nccl_profiler_abi.h"
 #include "plugin/online/online_plugin.h"

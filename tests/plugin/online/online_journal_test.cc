@@ -1,10 +1,8 @@
 // Tests of the journal of a learning plugin.
 #include <gmock/gmock.h>
 
-#include <string>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <vector>
 
 #include "faults/open_files.h"
 #include "plugin/online/closed_stdin.h"

@@ -2,8 +2,6 @@
 // is an error, and leaves nothing behind.
 #include <gmock/gmock.h>
 
-#include <string>
-
 #include "faults/open_files.h"
 #include "support/temporary_folder.h"
 

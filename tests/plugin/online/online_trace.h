@@ -2,9 +2,6 @@
  * tells its profiler, event by event */
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "plugin/online/online_abi.h"
 
 namespace online_plugin

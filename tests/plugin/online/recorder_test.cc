@@ -14,8 +14,6 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <string>
-#include <vector>
 
 #include "faults/open_files.h"
 #include "plugin/online/closed_stdin.h"

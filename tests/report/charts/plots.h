@@ -5,8 +5,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <string>
-#include <vector>
 
 extern "C" {
 #include "analyse/curves.h"

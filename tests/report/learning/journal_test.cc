@@ -6,8 +6,6 @@ extern "C" {
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <string>
-#include <vector>
 
 #include "nccl_tuner_abi.h"
 #include "report/learning/journals.h"

@@ -5,7 +5,6 @@ extern "C" {
 }
 
 #include <cmath>
-#include <vector>
 
 #include "core/learn/learner_job.h"
 #include "nccl_tuner_abi.h"

@@ -9,8 +9,6 @@
 #include <map>
 #include <random>
 #include <regex>
-#include <string>
-#include <vector>
 
 #include "report/dressed.h"
 #include "support/written.h"

@@ -3,8 +3,6 @@
 
 #include <gmock/gmock.h>
 
-#include <string>
-
 extern "C" {
 #include "report/measurements/measurements_csv.h"
 #include "report/results/results.h"

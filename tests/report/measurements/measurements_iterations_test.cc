@@ -1,6 +1,5 @@
 // Measurements of iterations in CSV and JSON.
 #include <cstring>
-#include <string>
 
 extern "C" {
 #include "core/dtype.h"

@@ -1,6 +1,5 @@
 // Measurements in CSV and JSON: what they are of, and what comes back.
 #include <cstring>
-#include <string>
 
 extern "C" {
 #include "core/dtype.h"

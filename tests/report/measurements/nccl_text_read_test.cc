@@ -1,9 +1,7 @@
 // nccl-tests' text of all versions, and what is refused.
 #include <random>
 
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "report/dressed.h"
 

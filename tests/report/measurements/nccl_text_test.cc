@@ -3,8 +3,6 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
-#include <string>
-#include <vector>
 
 extern "C" {
 #include "core/dtype.h"

@@ -1,7 +1,5 @@
 // The differences that record tells between choices of NCCL and of mock NCCL.
 #include <cstring>
-#include <string>
-#include <vector>
 
 #include <gmock/gmock.h>
 

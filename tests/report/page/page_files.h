@@ -5,9 +5,7 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <string>
 #include <utility>
-#include <vector>
 
 extern "C" {
 #include "report/measurements/measurements_csv.h"

@@ -1,7 +1,4 @@
 // The page as it is made from files.
-#include <string>
-#include <vector>
-
 #include "page_files.h"
 #include "report/page/json_at.h"
 

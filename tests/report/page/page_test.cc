@@ -1,6 +1,5 @@
 // The page's text in HTML, its template and its sentences.
 #include <functional>
-#include <string>
 
 extern "C" {
 #include "report/page/page_data.h"

@@ -5,8 +5,6 @@
 #include <cstring>
 #include <numeric>
 #include <regex>
-#include <string>
-#include <vector>
 
 extern "C" {
 #include "report/training/train_json.h"
