@@ -73,8 +73,7 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
 
     stp_policy_text_begin(&text);
 
-    /* Optional columns are there if a rule needs them; a comma in a GPU's name
-     * would break the line. */
+    /* Optional columns are there if a rule needs them. */
     bool has_ctas = false, has_overlap = false, has_gpu = false;
 
     for (size_t i = 0; i < table->n_rules; i++) {
@@ -82,7 +81,7 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
 
         has_ctas |= table->rules[i].rule.min_ctas != 0;
         has_overlap |= table->rules[i].rule.overlap != -1;
-        has_gpu |= gpu != NULL && strpbrk(gpu, ",#\n") == NULL;
+        has_gpu |= gpu != NULL && stp_gpu_is_plain(gpu, strlen(gpu));
     }
 
     stp_same_bits_write(origin, text.fp);

@@ -19,11 +19,10 @@
 #include "report/file.h"
 #include "report/words.h"
 
-/* A comma or a comment sign in it would break the line. */
 static bool policy_has_gpu_column(const struct stp_policy_origin *origin)
 {
-    return !origin->portable && origin->data->gpu[0] != '\0' &&
-           strpbrk(origin->data->gpu, ",#") == NULL;
+    return !origin->portable &&
+           stp_gpu_is_plain(origin->data->gpu, strlen(origin->data->gpu));
 }
 
 void stp_times_write(const struct stp_dataset *data, FILE *fp)

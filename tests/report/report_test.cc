@@ -286,9 +286,11 @@ TEST_F(MemoryFileTest, HasTheColumnsThatRulesNeed)
                 EndsWith("nRanks,overlap,gpu\n\n"
                          "allreduce,0,inf,ce,1,2,1,*\n\n"
                          "allreduce,8,8,reg,1-inf,2-8,-1,NVIDIA H200\n"));
-    of_gpu.gpu = "A, or B";
-    EXPECT_THAT(SaveMemory({{of_gpu, nullptr, 0}}),
-                EndsWith("nRanks\n\nallreduce,8,8,reg,1-inf,2-8\n"));
+    for (const char *gpu : {"A, or B", "\"A\"", "A*"}) {
+        of_gpu.gpu = gpu;
+        EXPECT_THAT(SaveMemory({{of_gpu, nullptr, 0}}),
+                    EndsWith("nRanks\n\nallreduce,8,8,reg,1-inf,2-8\n"));
+    }
 }
 
 TEST_F(MemoryFileTest, SaysThatThereIsNoRule)

@@ -58,6 +58,9 @@ struct stp_rule {
     unsigned line;        /* where it stands in the file, from 1 */
 };
 
+/* Whether a rule can name a GPU of that name of 'len' bytes. */
+bool stp_gpu_is_plain(const char *gpu, size_t len);
+
 struct stp_policy; /* opaque; made by stp_policy_parse() */
 
 /* Each has columns of its own. */

@@ -229,6 +229,14 @@ static const char *column_keep_gpu(struct stp_gpu_name **gpus,
 
 /* A name with a quote or a star in it would never match: somebody expects more
  * of this format than it has. */
+bool stp_gpu_is_plain(const char *gpu, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)gpu[i] < ' ' || strchr(",#\"*\x7F", gpu[i]) != NULL)
+            return false;
+    return len > 0;
+}
+
 static enum stp_status column_read_gpu(const struct stp_column *col,
                                        const struct stp_cell *cell, void *out)
 {
@@ -237,12 +245,8 @@ static enum stp_status column_read_gpu(const struct stp_column *col,
 
     if (stp_field_is(field, "*"))
         return STP_OK;
-    for (size_t i = 0; i < field->len; i++) {
-        unsigned char c = (unsigned char)field->s[i];
-
-        if (c == '"' || c == '*' || c < ' ' || c == 0x7F)
-            return column_refuse(col, cell, "is not a plain name");
-    }
+    if (!stp_gpu_is_plain(field->s, field->len))
+        return column_refuse(col, cell, "is not a plain name");
     kept = column_keep_gpu(cell->gpus, field);
     if (kept == NULL)
         return stp_nomem(cell->err);

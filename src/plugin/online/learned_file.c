@@ -56,7 +56,7 @@ static void learned_end_rule(const struct job *job, char text[256])
     const char *gpu = job->shape->gpu;
 
     snprintf(text, 256, ",%zu,%zu,%s", job->shape->n_nodes, job->shape->n_ranks,
-             gpu != NULL && strpbrk(gpu, ",#\n") == NULL ? gpu : "*");
+             gpu != NULL && stp_gpu_is_plain(gpu, strlen(gpu)) ? gpu : "*");
 }
 
 /* ---- the old file ---- */

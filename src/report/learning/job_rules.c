@@ -253,7 +253,7 @@ enum stp_status stp_job_rules_save(const struct stp_job_rules *rules,
         .kind = STP_POLICY_OF_ARMS, .made_by = made_by, .run = ""};
 
     stp_policy_text_begin(&text);
-    if (gpu != NULL && strpbrk(gpu, ",#\n") != NULL)
+    if (gpu != NULL && !stp_gpu_is_plain(gpu, strlen(gpu)))
         gpu = NULL;
     if (origin->same_bits)
         fputs("# bits: same\n"
