@@ -96,8 +96,8 @@ const struct stp_csv_column
     stp_measurement_columns[STP_N_MEASUREMENT_COLUMNS] = {
     {"collective", "the name of a collective", .required = true,
      WORD(coll, stp_coll_from_name, stp_coll_name)},
-    {"bytes", "a number of bytes from 1", .required = true,
-     .kind = STP_CSV_WHOLE, INTO(n_bytes), .min = 1, .max = UINT64_MAX},
+    {"bytes", "a number of bytes from 1 to 2^48", .required = true,
+     .kind = STP_CSV_WHOLE, INTO(n_bytes), .min = 1, .max = UINT64_C(1) << 48},
     {"round", FROM_0, .required = true, COUNT(round, 0)},
     {"algorithm", "an algorithm, auto, or an arm that forces none", .required = true,
      .read = row_read_algo, .write = row_write_algo},
