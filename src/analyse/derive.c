@@ -382,6 +382,7 @@ static void derive_make_rules(const struct stp_comparisons *all,
         terms->kind == STP_POLICY_OF_STAGE ? 1 + terms->min_gain : 1;
     struct stp_derived_rule *rule = NULL;
     struct border border = {0};
+    bool is_certain = true; /* of buffers: at the size before and between */
 
     for (size_t i = 0; i < all->n_points; i++) {
         const struct stp_point *p = &all->points[i];
@@ -393,7 +394,7 @@ static void derive_make_rules(const struct stp_comparisons *all,
         if (choices[i] != NULL &&
             (first || choices[i - 1] == NULL ||
              !stp_arm_equal(&choices[i - 1]->arm, &choices[i]->arm) ||
-             border.first > border.last + 1))
+             border.first > border.last + 1 || !is_certain))
             out->rules[out->n_rules++] =
                 (struct stp_derived_rule){.coll = p->coll,
                                           .n_nodes = p->n_nodes,
@@ -403,13 +404,12 @@ static void derive_make_rules(const struct stp_comparisons *all,
                                           .points = p};
         if (last)
             border.last = p->n_bytes;
-        else if (terms->kind != STP_POLICY_OF_ARMS)
-            border = (struct border){
-                derive_is_certain(p, choices[i], p + 1, choices[i + 1], least)
-                    ? p[1].n_bytes - 1
-                    : p->n_bytes,
-                p[1].n_bytes};
-        else if (choices[i] != NULL || choices[i + 1] != NULL)
+        else if (terms->kind != STP_POLICY_OF_ARMS) {
+            is_certain =
+                derive_is_certain(p, choices[i], p + 1, choices[i + 1], least);
+            border = (struct border){is_certain ? p[1].n_bytes - 1 : p->n_bytes,
+                                     p[1].n_bytes};
+        } else if (choices[i] != NULL || choices[i + 1] != NULL)
             border = derive_find_border(p, choices[i], p + 1, choices[i + 1]);
         if (!last && choices[i + 1] != NULL &&
             !derive_may_reach(p + 1, &choices[i + 1]->arm, p, terms))
