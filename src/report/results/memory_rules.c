@@ -296,8 +296,10 @@ static void rules_measure(struct gathering *g, const struct stp_policy *policy,
         for (size_t k = 0; k < s->comparisons->n_points && p->in_place; k++) {
             const struct stp_point *q = &s->comparisons->points[k];
 
-            is_twin |= !q->in_place && q->coll == p->coll &&
-                       q->n_nodes == p->n_nodes && q->n_ranks == p->n_ranks;
+            is_twin |=
+                !q->in_place && q->coll == p->coll &&
+                q->n_nodes == p->n_nodes && q->n_ranks == p->n_ranks &&
+                (s->terms.same_bits || rules_have_kind(q, g->out.table.kind));
         }
         if (match == NULL || match->line != rule->rule.line || c == NULL ||
             is_twin)
