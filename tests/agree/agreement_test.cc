@@ -9,8 +9,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <thread>
 
 extern "C" {
 #include "agree/agreement.h"

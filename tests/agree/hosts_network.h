@@ -16,10 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
-
 #include "agree/fork.h"
 #include "agree/schedules.h"
 #include "support/store_thread.h"

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdint>
 #include <thread>
 
 extern "C" {

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 
 extern "C" {

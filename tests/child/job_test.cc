@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <sstream>
 
 extern "C" {
 #include "child/child.h"

@@ -1,6 +1,4 @@
 // Memory policies of 2 x H200: as measured, derived and played again.
-#include <sstream>
-
 #include "support/cli_fixture.h"
 #include "support/slow.h"
 

@@ -1,6 +1,5 @@
 // steptune record, on a recorded machine: the copy is that machine.
 #include <cmath>
-#include <map>
 #include <set>
 
 #include "support/cli_fixture.h"

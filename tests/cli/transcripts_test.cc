@@ -18,11 +18,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "support/slow.h"
 #include "support/temporary_folder.h"

@@ -13,7 +13,6 @@ extern "C" {
 #include <clocale>
 #include <cstdint>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <utility>
 

@@ -9,9 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <map>
-
 #include "faults/walk.h"
 #include "support/cli_fixture.h"
 #include "support/written.h"

@@ -11,10 +11,7 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <new>
 #include <random>
 #include <set>

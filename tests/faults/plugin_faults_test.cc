@@ -4,8 +4,6 @@
 //   plugin_faults_test [all | N] - all calls, or at most N of a kind; else few
 #include <gmock/gmock.h>
 
-#include <map>
-
 #include "faults/walk.h"
 #include "support/job/virtual_job.h"
 #include "plugin/odd_rank.h"

@@ -3,8 +3,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include "support/temporary_folder.h"
 

@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
-#include <functional>
 
 extern "C" {
 #include "launch/fork.h"

@@ -1,6 +1,5 @@
 // How a process finds out who started it.
 #include <cstdlib>
-#include <utility>
 
 extern "C" {
 #include "launch/launch.h"

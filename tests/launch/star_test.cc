@@ -6,7 +6,6 @@
 #include <netinet/tcp.h>
 
 #include <deque>
-#include <functional>
 
 extern "C" {
 #include "launch/star.h"

@@ -4,8 +4,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cstring>
-#include <fstream>
 #include <thread>
 
 extern "C" {

@@ -1,6 +1,5 @@
 // Tests of the environment of torchrun, srun and mpirun, and of errors in it.
 #include <cstdlib>
-#include <utility>
 
 extern "C" {
 #include "launch/torchrun.h"

@@ -6,10 +6,8 @@
 #include <sys/time.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <deque>
 #include <fstream>
-#include <functional>
 #include <sstream>
 
 extern "C" {

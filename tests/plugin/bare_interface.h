@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstdarg>
-#include <cstdio>
 #include <mutex>
 
 #include "support/static_plugin.h"

@@ -9,11 +9,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <deque>
-#include <filesystem>
-#include <fstream>
 
 #include "plugin/online/closed_stdin.h"
 #include "support/temporary_folder.h"

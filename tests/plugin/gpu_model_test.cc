@@ -1,9 +1,6 @@
 // Which GPU the driver's files say a host has.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-
 #include "faults/open_files.h"
 #include "support/temporary_folder.h"
 

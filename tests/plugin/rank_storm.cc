@@ -5,8 +5,6 @@
 // A job fails if ranks disagree, a collective returns an error, or a step takes
 // longer than 10 s; or if the ranks step aside and some rank with the plugin
 // does not say why in exactly one warning.
-#include <random>
-
 #include "plugin/odd_rank.h"
 #include "support/storm.h"
 

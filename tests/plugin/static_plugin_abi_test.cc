@@ -1,11 +1,8 @@
 // Tests of the plugin's bare interface, called in ways in which mock NCCL does
 // not.
-#include <array>
 #include <cfloat>
 #include <clocale>
 #include <cmath>
-#include <cstdlib>
-#include <cstring>
 #include <limits>
 
 #include "plugin/bare_interface.h"

@@ -3,8 +3,6 @@
 #include <dlfcn.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <fstream>
 #include <thread>
 
 #include <gmock/gmock.h>

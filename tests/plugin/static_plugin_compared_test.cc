@@ -10,10 +10,6 @@
 
 #include <atomic>
 #include <cstdarg>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <thread>
 
 #include "mock_ranks.h"

@@ -3,9 +3,6 @@
 #include <unistd.h>
 
 #include <cinttypes>
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
 
 extern "C" {
 #include "core/policy/ledger.h"

@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
-#include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <utility>
 
 #include <gmock/gmock.h>

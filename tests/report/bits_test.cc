@@ -1,6 +1,5 @@
 // Policies that keep the bits of NCCL's own choice: no rule of a sum whose arm
 // was not measured to compute them, in all that is made of measurements.
-#include <algorithm>
 #include <random>
 #include <set>
 

@@ -11,12 +11,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <dlfcn.h>
-#include <filesystem>
-#include <fstream>
 #include <list>
-#include <map>
 #include <memory>
 #include <random>
 #include <thread>

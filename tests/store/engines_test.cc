@@ -4,11 +4,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <functional>
-#include <memory>
 #include <set>
 #include <stdexcept>
-#include <thread>
 
 extern "C" {
 #include "store/clock.h"

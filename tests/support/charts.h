@@ -5,9 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
 
 extern "C" {
 #include "report/charts/chart.h"

@@ -1,8 +1,6 @@
 // A temporary machine folder of a test.
 #pragma once
 
-#include <filesystem>
-
 #include "support/mock_test.h"
 #include "support/temporary_folder.h"
 

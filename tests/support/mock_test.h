@@ -2,10 +2,8 @@
 #pragma once
 
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <memory>
-#include <sstream>
 
 #include <strings.h>
 

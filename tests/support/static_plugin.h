@@ -5,9 +5,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <memory>
 
 #include "support/mock_test.h"
 #include "support/temporary_folder.h"

@@ -1,5 +1,4 @@
 // Training on one rank: gradients, losses, failures.
-#include <cmath>
 #include <map>
 
 #include "train/train_runs.h"

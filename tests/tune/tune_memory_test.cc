@@ -2,7 +2,6 @@
 // and rules for plain buffers are tried in iterations in which compute waits.
 #include <gmock/gmock.h>
 
-#include <algorithm>
 #include <functional>
 
 #include "support/in_folder.h"

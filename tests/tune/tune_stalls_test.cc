@@ -2,10 +2,8 @@
 // policies are those of the same machine undisturbed.  With STP_SEEDS=60 it is
 // a study of so many seeds, with STP_SEEDS=25-27 of these, and STP_STAGES=1
 // prints the time on the device.
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <tuple>
 #include <utility>

@@ -1,10 +1,6 @@
 // Check's findings and fixes for random policies, against their definition.
-#include <cstdint>
-#include <cstdlib>
 #include <random>
-#include <set>
 #include <tuple>
-#include <utility>
 
 #include <gmock/gmock.h>
 

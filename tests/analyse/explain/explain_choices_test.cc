@@ -1,7 +1,6 @@
 // NCCL's own choices by version and by variable, and what values NCCL reads.
 #include <gmock/gmock.h>
 
-#include <map>
 #include <random>
 #include <set>
 

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
-#include <fstream>
-#include <map>
 
 #include "support/mock_folder.h"
 #include "support/temporary_folder.h"

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdio>
-#include <fstream>
-#include <sstream>
 
 #include "support/owned.h"
 #include "support/temporary_folder.h"

@@ -1,6 +1,4 @@
 // Readers of traces: ours and PyTorch's.
-#include <filesystem>
-
 #include "analyse/traces/trace_words.h"
 
 #include <zlib.h>

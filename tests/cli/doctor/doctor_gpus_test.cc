@@ -1,8 +1,6 @@
 // The doctor's findings on the GPUs that a driver lists.
 #include <gmock/gmock.h>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include "support/temporary_folder.h"
 

@@ -1,7 +1,6 @@
 // Which arm wins by windows of equal work, and what that costs.
 #include <gmock/gmock.h>
 
-#include <cmath>
 #include <utility>
 
 extern "C" {

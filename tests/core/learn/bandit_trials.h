@@ -1,9 +1,7 @@
 // A job whose trials run in windows of equal work, with what arms save there.
 #pragma once
 
-#include <cmath>
 #include <deque>
-#include <functional>
 
 extern "C" {
 #include "core/learn/proposal.h"

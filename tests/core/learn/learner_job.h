@@ -1,10 +1,7 @@
 // A job that learns while it runs, its host ahead of its GPU.
 #pragma once
 
-#include <cmath>
 #include <deque>
-#include <functional>
-#include <memory>
 
 extern "C" {
 #include "core/learn/learner.h"

@@ -1,7 +1,6 @@
 // Windows of equal work: what their times say, and how long they should be.
 #include <gmock/gmock.h>
 
-#include <cmath>
 #include <functional>
 #include <memory>
 #include <numeric>

@@ -1,11 +1,8 @@
 // Compiled policies by hand: what is looked up, and where answers may change.
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <cstring>
 #include <limits>
 #include <random>
-#include <set>
 #include <thread>
 #include <utility>
 

@@ -2,8 +2,6 @@
 // mean.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 extern "C" {
 #include "core/names.h"

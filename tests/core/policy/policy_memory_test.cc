@@ -1,5 +1,4 @@
 // Policies where memory runs out: each allocation is refused once.
-#include <fstream>
 #include <functional>
 
 #include "faults/failing_memory.h"

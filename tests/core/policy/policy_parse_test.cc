@@ -1,7 +1,5 @@
 // Policy text: what is read from it, what is refused, and its hash.
 #include <algorithm>
-#include <cstdint>
-#include <fstream>
 #include <set>
 #include <utility>
 

@@ -1,6 +1,5 @@
 // Compiled policies against the definition, for random ones, and at the limits.
 #include <algorithm>
-#include <cstdint>
 #include <random>
 #include <tuple>
 

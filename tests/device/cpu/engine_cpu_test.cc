@@ -1,8 +1,6 @@
 // CPUs as an engine: refusals, and the rank that died.
 #include <gmock/gmock.h>
 
-#include <cstring>
-
 extern "C" {
 #include "device/cpu/engine_cpu.h"
 }

@@ -1,7 +1,5 @@
 // The entries of every version's cost model, compared with those of NCCL's
 // code.
-#include <fstream>
-#include <sstream>
 
 extern "C" {
 #include "base/names.h"

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <map>
-#include <sstream>
 
 #include "support/mock_folder.h"
 

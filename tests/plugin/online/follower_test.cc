@@ -1,8 +1,5 @@
 // A rank that follows an agreement, and the policy that it shares.
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <memory>
 #include <set>
 
 #include "support/temporary_folder.h"

@@ -1,10 +1,7 @@
 // Tests of the policy file to which several processes add learned rules.
 #include <gmock/gmock.h>
 
-#include <cerrno>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <sys/file.h>
 #include <sys/resource.h>

@@ -1,7 +1,6 @@
 // The observer hears of calls on the launch path, and its learner proposes.
 #include <gmock/gmock.h>
 
-#include <memory>
 #include <set>
 #include <string>
 

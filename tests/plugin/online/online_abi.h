@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 
 #include <array>
-#include <map>
 
 #include "nccl_profiler_abi.h"
 #include "plugin/online/online_plugin.h"

@@ -5,8 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <fstream>
-
 #include "support/child.h"
 #include "support/job/mock_job.h"
 #include "support/read_file.h"

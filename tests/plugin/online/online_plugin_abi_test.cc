@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <clocale>
 #include <cstdarg>
-#include <cstdio>
 #include <numeric>
 #include <thread>
 

@@ -2,7 +2,6 @@
 // nothing to each other after the first decision.
 #include <gmock/gmock.h>
 
-#include <filesystem>
 #include <set>
 
 #include "plugin/online/online_plugin.h"

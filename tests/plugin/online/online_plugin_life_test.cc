@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
-#include <random>
-
 #include "plugin/online/online_plugin.h"
 
 namespace

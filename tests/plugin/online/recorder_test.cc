@@ -9,11 +9,8 @@
 #include <clocale>
 #include <csignal>
 #include <cstdarg>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
-#include <fstream>
 
 #include "faults/open_files.h"
 #include "plugin/online/closed_stdin.h"

@@ -11,10 +11,7 @@
 #include <ucontext.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdarg>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 

@@ -3,9 +3,6 @@
 
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-
 extern "C" {
 #include "report/charts/plot.h"
 }

@@ -3,9 +3,6 @@
 
 #include <gmock/gmock.h>
 
-#include <cstdio>
-#include <cstdlib>
-
 extern "C" {
 #include "analyse/curves.h"
 #include "report/measurements/measurements_csv.h"

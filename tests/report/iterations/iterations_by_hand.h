@@ -5,8 +5,6 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 
 extern "C" {
 #include "core/dtype.h"

@@ -2,8 +2,6 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 extern "C" {
 #include "core/learn/evidence.h"

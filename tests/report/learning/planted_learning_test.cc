@@ -4,8 +4,6 @@ extern "C" {
 #include "report/learning/learning.h"
 }
 
-#include <cmath>
-
 #include "core/learn/learner_job.h"
 #include "nccl_tuner_abi.h"
 #include "support/slow.h"

@@ -1,8 +1,6 @@
 // The text of nccl-tests, as their own program wrote it and as we do.
 #include <cmath>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 
 extern "C" {
 #include "core/dtype.h"

@@ -1,6 +1,4 @@
 // Charts of training: which there are, and what they show.
-#include <algorithm>
-
 #include "report/training/train_chart_cases.h"
 
 namespace

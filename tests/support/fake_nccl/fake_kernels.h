@@ -16,7 +16,6 @@
 #include <cstring>
 #include <deque>
 #include <map>
-#include <set>
 
 #include "fake_gpu.h"
 

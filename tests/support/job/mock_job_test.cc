@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 
 #include "support/job/mock_jobs.h"
 #include "support/mock_folder.h"

@@ -1,9 +1,7 @@
 // Fixtures of the tests of jobs in virtual time.
 #pragma once
 
-#include <cstdio>
 #include <ctime>
-#include <map>
 #include <tuple>
 #include <utility>
 
