@@ -221,6 +221,19 @@ TEST(StageRules, AreWhereStagingWinsInThatSituationAndHarmsNoStep)
     }
 }
 
+TEST(StageRules, OfWhatRanInPlaceAloneRestOnIt)
+{
+    const TemporaryFolder folder;
+    Data d;
+    AddCase(&d, {0, {1.3, 0, 0}, {true}, {}, {}}, ncclFuncAllReduce, false);
+    for (size_t i = 0; i < d.data.n_rows; i++)
+        d.data.rows[i].in_place = true;
+    d.AddAuto(1 << 20);
+    stp_policy *policy = DeriveAndRead(d, folder.Path("p.stage"));
+    EXPECT_EQ(1u, stp_policy_size(policy));
+    stp_policy_free(policy);
+}
+
 TEST(StageRules, StandBesideTheFastestOfAnyNumberOfRanges)
 {
     Data d; // the last of many in which a rule wins at every other size
