@@ -3,7 +3,6 @@
 // started again: 8 hosts of 2 ranks, or up to 64 of 8, each host a process in a
 // network namespace of its own.  Takes root and iproute2; exit status 77
 // without.  As a test it is short; 100000 jobs take hours.
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

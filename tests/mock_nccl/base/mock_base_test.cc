@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "mock_ranks.h"
 #include "support/mock_test.h"

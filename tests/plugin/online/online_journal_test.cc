@@ -1,9 +1,6 @@
 // Tests of the journal of a learning plugin.
 #include <gmock/gmock.h>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "faults/open_files.h"
 #include "plugin/online/closed_stdin.h"
 #include "support/child.h"

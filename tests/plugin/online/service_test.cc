@@ -1,6 +1,5 @@
 // The one thread of a process, and the tasks that it runs.
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
