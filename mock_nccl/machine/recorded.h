@@ -18,8 +18,8 @@
  * to 2 percent in the median and 4 to 15 at p95, most of it up to 64 KiB: a
  * host takes 7 or 9 us to launch for seconds, and so all rounds of a size
  * (h200x2's allgather). Where rounds are spread and sizes lie between powers of
- * two, it is 1.3 and 4.7, and in CUDA graphs .9 and 4.6 (h200x2_graphs, whose
- * odd and even rounds differ by 1.1 and 11.8, in graphs by .5 and 2.6).
+ * two, it is 1.3 and 4.8, and in CUDA graphs 1.2 and 5.7 (h200x2_graphs, whose
+ * odd and even rounds differ by 1.1 and 11.8, and h200x4_graphs).
  *
  * A row of overlap.csv is stored as one number, the slowdown: the factor on the
  * time of compute and collective while they overlap, for which

@@ -27,7 +27,7 @@ enum stp_source {
     "A modelled machine shows what NCCL would choose, not what is fast: on "   \
     "recorded machines the model is off by 9 to 33 percent (median of AUTO), " \
     "its best arm is the best in 73 of 120 to 124 of 140 cases, and modelled " \
-    "overlap has the sign of a gain right in 135 of 177, but in 0 of the 42 "  \
+    "overlap has the sign of a gain right in 158 of 201, but in 0 of the 43 "  \
     "that "                                                                    \
     "are faster"
 

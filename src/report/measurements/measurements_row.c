@@ -200,15 +200,15 @@ enum stp_status stp_measurement_row_finish(struct stp_measurement_row *row,
     }
     row->m.us.mean = row->m.us.mean > 0 ? row->m.us.mean : row->m.us.median;
     stp_measurement_row_forget(&row->m);
-    /* overlap.csv of a recorded machine is older than the other modes, and says
-     * neither mode, nNodes nor source. */
-    if (row->m.work.mode == UNSET && row->m.work.layers != UINT32_MAX &&
+    /* overlap.csv of a recorded machine says neither nNodes nor source; where
+     * it is older than the other modes, no mode either. */
+    if (row->m.n_nodes == 0 && row->m.work.layers != UINT32_MAX &&
         row->m.work.compute_us >= 0) {
-        row->m.work.mode = STP_MODE_OVERLAP;
+        row->m.n_nodes = 1;
+        if (row->m.work.mode == UNSET)
+            row->m.work.mode = STP_MODE_OVERLAP;
         if (row->m.source == (enum stp_source)UNSET)
             row->m.source = STP_SOURCE_RECORDED;
-        if (row->m.n_nodes == 0)
-            row->m.n_nodes = 1;
     }
     if (row->m.source == (enum stp_source)UNSET)
         row->m.source = STP_SOURCE_MEASURED;

@@ -45,7 +45,7 @@ const CompletionCase kCompletionCases[] = {
      {"broadcast,allgather", "broadcast,allreduce"}},
     {"a_recorded_machine",
      {"tune", "--on", "h200x"},
-     {"h200x2", "h200x2_graphs", "h200x3", "h200x4", "h200x4_full"}},
+     {"h200x2", "h200x2_graphs", "h200x3", "h200x4", "h200x4_graphs"}},
     {"a_machine_that_is_no_option", {"machines", "b200"}, {"b200x8"}},
     {"a_file", {"check", "job"}, {"job one.conf", "jobs"}},
     {"a_file_of_an_option", {"explain", "--policy", "job "}, {"job one.conf"}},

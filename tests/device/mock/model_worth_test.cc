@@ -18,7 +18,7 @@ namespace
 
 // The machines of which each rank has a GPU; the first has no overlap.csv.
 const char *const kMachines[] = {"h100x2_nccl2.30", "h100x2", "h200x2",
-                                 "h200x2_graphs",   "h200x4", "h200x4_full"};
+                                 "h200x2_graphs",   "h200x4", "h200x4_graphs"};
 
 // A recorded machine, and what is left of it without the files.
 struct Pair {

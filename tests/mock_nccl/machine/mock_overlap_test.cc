@@ -262,89 +262,62 @@ TEST(NoOverlap, IsModelled)
 
 TEST(RecordedOverlap, RejectsInvalidQueries)
 {
+    const struct {
+        double compute_us, round, iteration;
+        size_t n_bytes;
+        const char *error; // NULL: any
+    } cases[] = {{0, 0, 0, 4 * kMiB, nullptr},
+                 {-1, 0, 0, 4 * kMiB, nullptr},
+                 {1, 1, 0, 4 * kMiB, nullptr},
+                 {1, 0, -.1, 4 * kMiB, nullptr},
+                 {1, 0, 1, 4 * kMiB, nullptr},
+                 {1, 0, 0, 0, nullptr},
+                 {HUGE_VAL, 0, 0, 4 * kMiB, nullptr},
+                 {NAN, 0, 0, 4 * kMiB, "no compute of nan us"}};
     Machine machine = LoadMachine("h200x4");
-    mock_run run = Simple(4 * kMiB);
     mock_overlap o{7, 7, 7, MOCK_TIME_RECORDED};
 
-    for (double compute : {0., -1., HUGE_VAL, std::nan("")})
+    for (const auto &c : cases) {
+        mock_run run = Simple(4 * kMiB);
+        run.n_bytes = c.n_bytes;
         EXPECT_EQ(ncclInvalidArgument,
                   mock_machine_overlap(machine.get(), &run, MOCK_MODE_OVERLAP,
-                                       compute, 0, 0, &o));
-    EXPECT_STREQ("no compute of nan us", mock_last_error());
-    EXPECT_EQ(ncclInvalidArgument,
-              mock_machine_overlap(machine.get(), &run, MOCK_MODE_OVERLAP, 1, 1,
-                                   0, &o));
-    EXPECT_EQ(ncclInvalidArgument,
-              mock_machine_overlap(machine.get(), &run, MOCK_MODE_OVERLAP, 1, 0,
-                                   -.1, &o));
-    EXPECT_EQ(ncclInvalidArgument,
-              mock_machine_overlap(machine.get(), &run, MOCK_MODE_OVERLAP, 1, 0,
-                                   1, &o));
-    run.n_bytes = 0;
-    EXPECT_EQ(ncclInvalidArgument,
-              mock_machine_overlap(machine.get(), &run, MOCK_MODE_OVERLAP, 1, 0,
-                                   0, &o));
+                                       c.compute_us, c.round, c.iteration, &o));
+        if (c.error != nullptr)
+            EXPECT_STREQ(c.error, mock_last_error());
+    }
     EXPECT_EQ(7, o.slowdown);
 }
 
-TEST_F(Overlap, RejectsTimesThatNoSlowdownExplains)
+TEST_F(Overlap, RefusesRowsAndSaysWhichAndWhy)
 {
-    Load();
-    AddMean(kSimple4, 1, 5, 15);
-    EXPECT_EQ("overlap.csv:2: mean_us 15 cannot be: 2 layers of 5 us, each "
-              "with a collective of 10 us alone",
-              Error());
-}
-
-TEST_F(Overlap, RefusesAGapInTheRounds)
-{
-    Load();
-    Add(kSimple4, 1, 5, 1.2);
-    Add(kSimple4, 3, 5, 1.2);
-    EXPECT_EQ("overlap.csv:3: round 3, but round 2 is the next of this size, "
-              "compute_us and arm",
-              Error());
-}
-
-TEST_F(Overlap, RefusesSettingsWithFewerRounds)
-{
-    Load();
-    Add(kSimple4, 1, 5, 1.2);
-    Add(kSimple4, 2, 5, 1.2);
-    Add(kSimple16, 1, 6, 1.2);
-    Add(kSimple16, 2, 6, 1.2);
-    Add(kSimple16, 1, 7, 1.2);
-    EXPECT_EQ(
-        "overlap.csv:6: 1 rounds of this size, compute_us and arm, but line "
-        "2 begins 2 of others, expected as many of all",
-        Error());
-}
-
-TEST_F(Overlap, RefusesTwoNumbersOfLayersForOneSetting)
-{
-    Load();
-    Add(kSimple4, 1, 5, 1.2);
-    rows_ += std::string(kSimple4) + ",4,o,2,9,3,5,50,50,50,50\n";
-    EXPECT_EQ("overlap.csv:3: 3 layers, but line 2 has 2 with the same "
-              "compute_us",
-              Error());
-}
-
-TEST_F(Overlap, NamesTheColumnOfABadField)
-{
-    const std::pair<const char *, const char *> cases[] = {
-        {",4,o,1,9,2,fast,50,50,50,50\n",
-         "column 'compute_us': 'fast' is not a number above 0"},
-        {",4,o,1,9,0,5,50,50,50,50\n",
-         "column 'layers': '0' is not a whole number from 1 to 65536"},
-        {",4,o,1,9,65537,5,50,50,50,50\n",
-         "column 'layers': '65537' is not a whole number from 1 to 65536"},
-    };
+    const std::string row = std::string(kSimple4) + ",4,o,1,9,2,5,";
+    const std::string row2 = std::string(kSimple4) + ",4,o,2,9,2,5,";
+    const std::string other = std::string(kSimple16) + ",4,o,";
+    const std::pair<std::string, const char *> cases[] = {
+        {kSimple4 + std::string(",4,o,1,9,2,fast,50,50,50,50\n"),
+         "2: column 'compute_us': 'fast' is not a number above 0"},
+        {kSimple4 + std::string(",4,o,1,9,0,5,50,50,50,50\n"),
+         "2: column 'layers': '0' is not a whole number from 1 to 65536"},
+        {kSimple4 + std::string(",4,o,1,9,65537,5,50,50,50,50\n"),
+         "2: column 'layers': '65537' is not a whole number from 1 to 65536"},
+        {row + "15,15,15,15\n", "2: mean_us 15 cannot be: 2 layers of 5 us, "
+                                "each with a collective of 10 us alone"},
+        {row + "26,26,26,26\n" + kSimple4 + ",4,o,3,9,2,5,26,26,26,26\n",
+         "3: round 3, but round 2 is the next of this size, compute_us and "
+         "arm"},
+        {row + "26,26,26,26\n" + row2 + "26,26,26,26\n" + other +
+             "1,9,2,6,27,27,27,27\n" + other + "2,9,2,6,27,27,27,27\n" + other +
+             "1,9,2,7,28,28,28,28\n",
+         "6: 1 rounds of this size, compute_us and arm, but line 2 begins 2 of "
+         "others, expected as many of all"},
+        {row + "26,26,26,26\n" + kSimple4 + ",4,o,2,9,3,5,50,50,50,50\n",
+         "3: 3 layers, but line 2 has 2 with the same compute_us"}};
 
     Load();
-    for (const auto &[row, error] : cases) {
-        rows_ = kSimple4 + std::string(row);
-        EXPECT_EQ("overlap.csv:2: " + std::string(error), Error());
+    for (const auto &[rows, error] : cases) {
+        rows_ = rows;
+        EXPECT_EQ("overlap.csv:" + std::string(error), Error());
     }
 }
 

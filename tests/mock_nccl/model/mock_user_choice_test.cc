@@ -212,7 +212,7 @@ struct BadCase {
     const char *name;
     const char *algo;
     const char *proto;
-    const char *error;
+    const char *error; // all of it, or its end
 };
 
 using BadUserChoice = testing::TestWithParam<BadCase>;
@@ -305,18 +305,11 @@ TEST(BadUserChoice, IsNotReadForOneRank)
 
 // ---- nothing left ----
 
-struct NothingCase {
-    const char *name;
-    const char *algo;
-    const char *proto;
-    const char *more;
-};
-
-using NothingLeft = testing::TestWithParam<NothingCase>;
+using NothingLeft = testing::TestWithParam<BadCase>;
 
 TEST_P(NothingLeft, IsInvalidUsageIfTheUserChose)
 {
-    const NothingCase &c = GetParam();
+    const BadCase &c = GetParam();
     Machine machine = LoadMachine("h200x4");
     Nccl nccl = MakeNccl(Options(c.algo, c.proto));
     Comm comm = MakeComm(nccl, machine);
@@ -325,7 +318,7 @@ TEST_P(NothingLeft, IsInvalidUsageIfTheUserChose)
     std::string want = std::string("Error : no algorithm/protocol available "
                                    "for function AllGather with datatype "
                                    "ncclInt8.") +
-                       c.more;
+                       c.error;
     Log log;
 
     EXPECT_EQ(ncclInvalidUsage,
@@ -337,7 +330,7 @@ TEST_P(NothingLeft, IsInvalidUsageIfTheUserChose)
 }
 
 // clang-format off
-const NothingCase kNothingCases[] = {
+const BadCase kNothingCases[] = {
     {"algorithm", "tree", nullptr, " NCCL_ALGO was set to tree."},
     {"protocol", nullptr, "allgather:,", " NCCL_PROTO was set to allgather:,."},
     {"both", "nvls", "ll", " NCCL_ALGO was set to nvls. NCCL_PROTO was set to ll."},

@@ -95,7 +95,7 @@ TEST_F(Measured, RecordedMachinesHaveIterations)
         const char *name;
         unsigned n_ranks;
         size_t n_rows;
-    } cases[] = {{"h200x4", 4, 1440}, {"h200x4_full", 4, 180}};
+    } cases[] = {{"h200x4", 4, 1440}, {"h200x4_graphs", 4, 6990}};
 
     for (const auto &c : cases) {
         SCOPED_TRACE(c.name);
@@ -109,8 +109,8 @@ TEST_F(Measured, RecordedMachinesHaveIterations)
         EXPECT_EQ(data_.n_rows, stp_dataset_n_iterations(&data_));
         for (size_t i = 0; i < data_.n_rows; i++) {
             const stp_measurement &m = data_.rows[i];
-            ASSERT_EQ(STP_MODE_OVERLAP, m.work.mode);
-            ASSERT_EQ(8u, m.work.layers);
+            ASSERT_NE(STP_MODE_ALONE, m.work.mode);
+            ASSERT_LT(0u, m.work.layers);
             ASSERT_LT(0u, m.work.gemm.k);
             ASSERT_EQ(c.n_ranks, m.n_ranks);
             ASSERT_EQ(1u, m.n_nodes);
