@@ -7,6 +7,7 @@
 #include <random>
 
 #include "support/measured_data.h"
+#include "support/mock_test.h"
 #include "support/temporary_folder.h"
 #include "support/written.h"
 
@@ -319,6 +320,42 @@ TEST(StageRules, DecideAllReducesThatALlamaGainsBy)
         }
         stp_policy_free(policy);
     }
+}
+
+// The rules of `--stage=all`, which no measurement of a user's machine chose.
+TEST(StageRules, OfAllAreOfRecordedSizesThatStagingMakesShorter)
+{
+    const std::string machines = STP_FIXTURES "/machines/h200x";
+    stp_policy *policy = nullptr;
+    stp_error err{};
+    size_t n_decided = 0;
+
+    ASSERT_EQ(STP_OK,
+              stp_policy_load_any(STP_FIXTURES "/../src/stage/all.conf.stage",
+                                  &policy, &err))
+        << err.text;
+    for (size_t n : {2, 4}) { // sums by collective, bytes, graph and arm
+        std::map<std::vector<std::string>, double> us;
+        for (auto &row : mock_test::ReadCsv(machines + std::to_string(n) +
+                                            "_graphs/timings.csv"))
+            if (row["run"] == "window")
+                us[{row["collective"], row["bytes"], row["graph"],
+                    row["algorithm"]}] += std::stod(row["median_us"]);
+        for (const auto &[row, staged] : us) {
+            const int coll = mock_test::Find(mock_test::kColls, row[0]);
+            const stp_memory_query query{coll, std::stoull(row[1]), n, 1, false,
+                                         "",   row[2] == "1"};
+            const stp_rule *rule = stp_memory_policy_match(policy, &query);
+
+            if (rule == nullptr || row[3] != "stage/ctas=32-64")
+                continue;
+            EXPECT_LT(1.02, us.at({row[0], row[1], row[2], "auto"}) / staged)
+                << n << " ranks: " << testing::PrintToString(row);
+            n_decided++;
+        }
+    }
+    stp_policy_free(policy);
+    EXPECT_EQ(90u, n_decided);
 }
 
 } // namespace
