@@ -259,7 +259,7 @@ static enum stp_status record_plan_times(struct record *r)
 }
 
 /* Says about how long it will take: by 161 s that 2 x H200 took without graphs,
- * and by guesses of what graphs and captured iterations add. */
+ * guesses of what captured work adds, and 331 s of 4 x H200 for 222 of 2. */
 static void record_tell_time(const struct record *r)
 {
     static const double window_s = .08, sweep_s = .18, graph_s = .04,
@@ -271,9 +271,9 @@ static void record_tell_time(const struct record *r)
              (double)r->sweep.sizes[c].n * sweep_s +
              (double)r->graph.sizes[c].n * r->graph.plan.rounds * graph_s;
     if (r->machine.info.is_live && r->world->rank == 0)
-        stp_complain("recording takes about %.0f seconds, as estimated for 2 x "
-                     "H200; what is complete is kept if it is stopped",
-                     s);
+        stp_complain("recording takes about %.0f seconds, as estimated from 2 "
+                     "and 4 x H200; what is complete is kept if it is stopped",
+                     s * (.5 + .25 * r->machine.info.n_ranks));
 }
 
 static bool record_progress(void *user, size_t done, size_t total)
