@@ -94,7 +94,7 @@ struct stp_steadiness stp_steadiness_of(const struct stp_comparisons *each,
 
 bool stp_is_noisy(const struct stp_steadiness *steadiness, double min_gain)
 {
-    return steadiness->resolved > min_gain;
+    return steadiness->resolved >= min_gain + .00005; /* as it is told */
 }
 
 size_t stp_rounds_for(const struct stp_steadiness *steadiness, double min_gain)

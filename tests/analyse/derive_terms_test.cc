@@ -359,6 +359,7 @@ TEST(Steadiness, ResolvesWhatATypicalArmsIntervalDoes)
     EXPECT_NEAR(e, s.scatter, 1e-9);
     EXPECT_NEAR(std::exp(half) - 1, s.resolved, 1e-9);
     EXPECT_TRUE(stp_is_noisy(&s, 0.02));
+    EXPECT_FALSE(stp_is_noisy(&s, s.resolved - 1e-6)); // told as equal
     EXPECT_FALSE(stp_is_noisy(&s, 0.03));
 }
 TEST(Steadiness, SaysHowManyRoundsWouldDo)
