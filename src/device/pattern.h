@@ -66,25 +66,16 @@ STP_PATTERN struct stp_pattern_float stp_pattern_format(int type)
 {
     struct stp_pattern_float f = {8, 23};
 
-    switch (type) {
-    case STP_TYPE_F16:
+    if (type == STP_TYPE_F16)
         f.exponent = 5, f.mantissa = 10;
-        break;
-    case STP_TYPE_F64:
+    else if (type == STP_TYPE_F64)
         f.exponent = 11, f.mantissa = 52;
-        break;
-    case STP_TYPE_BF16:
+    else if (type == STP_TYPE_BF16)
         f.mantissa = 7;
-        break;
-    case STP_TYPE_FP8_E4M3:
+    else if (type == STP_TYPE_FP8_E4M3)
         f.exponent = 4, f.mantissa = 3;
-        break;
-    case STP_TYPE_FP8_E5M2:
+    else if (type == STP_TYPE_FP8_E5M2)
         f.exponent = 5, f.mantissa = 2;
-        break;
-    default:
-        break;
-    }
     return f;
 }
 

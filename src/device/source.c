@@ -16,7 +16,7 @@ static const char *const source_words[STP_N_SOURCES][2] = {
     [STP_SOURCE_MODELLED] = WORDS("modelled"),
 };
 
-const char *stp_source_name(enum stp_source source)
+const char *stp_source_name(int source)
 {
     return source_words[source][false];
 }

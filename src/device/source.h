@@ -31,8 +31,8 @@ enum stp_source {
     "that "                                                                    \
     "are faster"
 
-/* One of STP_SOURCE_WORDS. */
-const char *stp_source_name(enum stp_source source);
+/* One of STP_SOURCE_WORDS, of an enum stp_source. */
+const char *stp_source_name(int source);
 
 /* The same; of a single pass "recorded, single pass" and so on. */
 const char *stp_source_words(enum stp_source source, bool single_pass);

@@ -215,16 +215,29 @@ static size_t collective_parts(const struct call *k, const struct stp_comm *c)
     return k->coll == ncclFuncAllReduce ? 1 : (size_t)c->n_ranks;
 }
 
-/* The rule that decides; NULL: the call stays plain. */
+/* The rule that decides; NULL: the call stays plain, and '*why' says if one
+ * would decide it that is for whole rounds of its CTAs. */
 static const struct stp_rule *
 collective_find_rule(const struct stp_comm *c,
-                     const struct stp_memory_query *query)
+                     const struct stp_memory_query *query, enum stp_plain *why)
 {
     const struct stp_rule *rule = NULL;
 
-    for (size_t i = 0; i < c->n_rules && rule == NULL; i++)
-        if (stp_memory_rule_matches(c->rules[i], query))
-            rule = c->rules[i];
+    for (size_t i = 0; i < c->n_rules && rule == NULL; i++) {
+        const struct stp_rule *r = c->rules[i];
+        const uint64_t round =
+            stp_memory_round(query->coll, query->n_ranks, r->min_ctas);
+        struct stp_memory_query whole = *query;
+
+        if (stp_memory_rule_matches(r, query))
+            rule = r;
+        else if (r->memory != STP_MEMORY_PLAIN &&
+                 stp_range_has(&r->bytes, whole.n_bytes)) {
+            whole.n_bytes = (r->bytes.min + round - 1) / round * round;
+            if (stp_memory_rule_matches(r, &whole))
+                *why = STP_PLAIN_ROUNDS;
+        }
+    }
     return rule != NULL && rule->memory != STP_MEMORY_PLAIN ? rule : NULL;
 }
 
@@ -244,27 +257,26 @@ static enum stp_plain collective_decide(const struct call *k,
                                      .captured = is_captured,
                                      .gpu = stp_stage()->gpu};
     const struct stp_rule *rule;
-    bool is_for_others = false; /* in which nothing runs beside */
+    enum stp_plain why = STP_PLAIN_RULE;
 
     if (c->why != STP_STAGED)
         return c->why;
     if (k->count > STP_STAGE_MAX) /* no product is too large, then */
         return STP_PLAIN_RULE;
-    rule = collective_find_rule(c, &query);
+    rule = collective_find_rule(c, &query, &why);
     if (rule == NULL) {
         query.overlaps = false;
-        rule = collective_find_rule(c, &query);
-        is_for_others = true;
+        rule = collective_find_rule(c, &query, &why);
     }
     if (rule == NULL)
-        return STP_PLAIN_RULE;
+        return why;
     /* Each version from 2.27 on has these symmetric kernels. */
     if (k->coll != ncclFuncAllGather &&
         (k->op != NCCL_OP_SUM ||
          (k->type != STP_TYPE_F16 && k->type != STP_TYPE_BF16 &&
           k->type != STP_TYPE_F32)))
         return STP_PLAIN_TYPE;
-    if (is_for_others)
+    if (query.overlaps != stp_stage()->overlaps) /* nothing runs beside */
         return STP_PLAIN_OVERLAP;
     *twin = c->twins;
     while (*twin < c->twins + c->n_twins && (*twin)->min_ctas != rule->min_ctas)

@@ -19,6 +19,7 @@ enum { STP_N_BUCKETS = 256, STP_N_ROWS = 512 };
 enum stp_plain {
     STP_STAGED,
     STP_PLAIN_RULE,    /* no rule names the message */
+    STP_PLAIN_ROUNDS,  /* one does but for whole rounds of its CTAs */
     STP_PLAIN_OVERLAP, /* one does where nothing runs beside collectives */
     STP_PLAIN_TYPE,    /* NCCL has no symmetric kernel for type and operation */
     STP_PLAIN_PLACES,  /* a group's messages are more than the window holds */

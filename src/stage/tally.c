@@ -41,6 +41,7 @@ static void report_print(const struct stp_stage *p, FILE *fp)
     static const char *const words[STP_N_PLAINS] = {
         [STP_STAGED] = "",
         [STP_PLAIN_RULE] = "rule",
+        [STP_PLAIN_ROUNDS] = "rounds",
         [STP_PLAIN_OVERLAP] = "overlap",
         [STP_PLAIN_TYPE] = "type",
         [STP_PLAIN_PLACES] = "places",

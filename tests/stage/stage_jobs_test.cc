@@ -696,6 +696,7 @@ const char *const kReport =
     "allreduce,f32,1024,2047,0,0,1,0,type\n"
     "allreduce,i32,2048,4095,0,0,1,0,type\n" // also where nothing runs beside
     "allreduce,f32,0,1,0,0,1,0,rule\n"
+    "allreduce,f32,8192,16383,0,0,1,0,rounds\n"
     "allreduce,f32,2048,4095,16,2,0,0,\n"
     "allreduce,f32,2048,4095,0,0,1,0,places\n"
     "allgather,f32,1024,2047,16,1,0,0,\n"
@@ -741,6 +742,7 @@ TEST_F(StageJobs, ReportEachKindOfCall)
         reduce(comm, 1536, 7, 2);
         reduce(comm, 2048, 2);
         reduce(comm, 0);
+        reduce(comm, 12288);
         for (int unknown : {-1, 12, 1 << 20})
             EXPECT_EQ(api.ncclAllReduce(data.data(), data.data(), 8, unknown, 0,
                                         comm, stream),

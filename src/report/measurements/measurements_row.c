@@ -74,11 +74,6 @@ static void row_write_run(const void *row, FILE *fp)
     fputs(((const struct stp_measurement_row *)row)->run, fp);
 }
 
-static const char *row_source_name(int source)
-{
-    return stp_source_name((enum stp_source)source);
-}
-
 #define INTO(member) STP_CSV_INTO(stp_measurement_row, m.member)
 #define WORD(member, from, name)                                               \
     .kind = STP_CSV_WORD, INTO(member), .from_name = (from), .name_of = (name)
@@ -124,7 +119,7 @@ const struct stp_csv_column
     {"ran_kernel", "a name of fewer than 40 bytes, or nothing",
      .kind = STP_CSV_TEXT, INTO(ran_kernel)},
     {"source", STP_SOURCE_WORDS,
-     WORD(source, stp_source_from_name, row_source_name)},
+     WORD(source, stp_source_from_name, stp_source_name)},
     {"single_pass", "0 or 1", .kind = STP_CSV_FLAG, INTO(single_pass)},
     {"type", STP_TYPE_WORDS, WORD(type, stp_type_from_name, stp_type_name)},
     {"op", STP_OP_WORDS ", or none", WORD(op, stp_op_from_name, stp_op_name),
