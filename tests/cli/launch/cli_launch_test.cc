@@ -326,9 +326,9 @@ TEST_F(CliLaunchOfCpus, ARankThatDiesIsNamedAndEndsTheOthers)
     EXPECT_EQ(-SIGKILL, Wait(ranks[1]));
     EXPECT_EQ(1, Wait(ranks[0]));
     EXPECT_EQ(1, Wait(ranks[2]));
-    EXPECT_EQ("steptune sweep: rank 1 (" + std::string(host) + ", process " +
-                  std::to_string(ranks[1]) + ") died\n",
-              Read("err0"));
+    const std::string died = "rank 1 (" + std::string(host) + ", process " +
+                             std::to_string(ranks[1]) + ") died\n";
+    EXPECT_EQ(1u, Count(Read("err0"), died)); // under load after silence
     EXPECT_EQ("", Read("err2")) << "rank 0 has told it";
     EXPECT_GE(Count(Read("s.csv"), "allreduce,"), 4u);
 }
