@@ -1,6 +1,5 @@
-// Measurements of real GPUs, changed at random, through all that is derived,
-// printed and drawn of them.  With STP_SEEDS=5000 it is a study of so many
-// seeds, with STP_SEEDS=25-27 of these.
+// Measurements of real GPUs, changed at random, through all that is derived and
+// printed of them; STP_SEEDS=5000 takes so many seeds, STP_SEEDS=25-27 these.
 #include <array>
 #include <cmath>
 #include <random>

@@ -292,7 +292,6 @@ TEST(RecordedOverlap, RejectsInvalidQueries)
 TEST_F(Overlap, RefusesRowsAndSaysWhichAndWhy)
 {
     const std::string row = std::string(kSimple4) + ",4,o,1,9,2,5,";
-    const std::string row2 = std::string(kSimple4) + ",4,o,2,9,2,5,";
     const std::string other = std::string(kSimple16) + ",4,o,";
     const std::pair<std::string, const char *> cases[] = {
         {kSimple4 + std::string(",4,o,1,9,2,fast,50,50,50,50\n"),
@@ -306,9 +305,9 @@ TEST_F(Overlap, RefusesRowsAndSaysWhichAndWhy)
         {row + "26,26,26,26\n" + kSimple4 + ",4,o,3,9,2,5,26,26,26,26\n",
          "3: round 3, but round 2 is the next of this size, compute_us and "
          "arm"},
-        {row + "26,26,26,26\n" + row2 + "26,26,26,26\n" + other +
-             "1,9,2,6,27,27,27,27\n" + other + "2,9,2,6,27,27,27,27\n" + other +
-             "1,9,2,7,28,28,28,28\n",
+        {row + "26,26,26,26\n" + kSimple4 + ",4,o,2,9,2,5,26,26,26,26\n" +
+             other + "1,9,2,6,27,27,27,27\n" + other + "2,9,2,6,27,27,27,27\n" +
+             other + "1,9,2,7,28,28,28,28\n",
          "6: 1 rounds of this size, compute_us and arm, but line 2 begins 2 of "
          "others, expected as many of all"},
         {row + "26,26,26,26\n" + kSimple4 + ",4,o,2,9,3,5,50,50,50,50\n",
