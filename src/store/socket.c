@@ -17,8 +17,7 @@ enum {
     CHECK_MS = 1000,   /* between looks for a host that is gone */
 };
 
-/* Waits until poll()'s events, but not beyond the deadline, when a byte now and
- * then is no reason to go on. */
+/* Waits for poll()'s events until the deadline, which no byte moves. */
 static bool socket_await(int fd, short events, int64_t deadline_ms)
 {
     struct pollfd polled = {.fd = fd, .events = events};
@@ -92,8 +91,7 @@ bool stp_socket_receive(int fd, void *to, size_t size, int64_t deadline_ms)
     }
 }
 
-/* A socket may reach itself, if the port that it got is the one it looks for:
- * no server could have it then. */
+/* A socket that got the very port which it looks for may reach itself. */
 static bool socket_reached_itself(int fd)
 {
     struct sockaddr_storage mine = {0}, other = {0};
@@ -104,12 +102,13 @@ static bool socket_reached_itself(int fd)
            mine_size == other_size && memcmp(&mine, &other, mine_size) == 0;
 }
 
-/* The socket, or -1 and errno. */
+/* The socket, or -1 and errno.  Sees an answer after the deadline, too. */
 static int socket_try_address(const struct addrinfo *to, int64_t deadline_ms)
 {
     const int64_t latest_ms = stp_now_ms() + CONNECT_MS;
     const int fd = socket(to->ai_family,
                           to->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct pollfd polled = {.fd = fd, .events = POLLOUT};
     int error = 0;
     socklen_t size = sizeof(error);
 
@@ -117,8 +116,9 @@ static int socket_try_address(const struct addrinfo *to, int64_t deadline_ms)
         return -1;
     if ((connect(fd, to->ai_addr, to->ai_addrlen) != 0 &&
          errno != EINPROGRESS && errno != EINTR) ||
-        !socket_await(fd, POLLOUT,
-                      latest_ms < deadline_ms ? latest_ms : deadline_ms) ||
+        (!socket_await(fd, POLLOUT,
+                       latest_ms < deadline_ms ? latest_ms : deadline_ms) &&
+         poll(&polled, 1, 0) <= 0) ||
         getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
         error = errno;
     else if (error == 0 && socket_reached_itself(fd))

@@ -430,17 +430,22 @@ TEST_F(Torchrun, NeedsNoPortForOneRank)
     ASSERT_EQ(0, listen(listener, 1));
 
     EXPECT_EQ("ok", Start(0, 1).Said());
-
     close(listener);
 }
 
 TEST_F(Torchrun, NamesTheAddressWhereNobodyIs)
 {
     limit_ms_ = 100;
+    const std::string at = "rank 1 could not reach rank 0 at ";
+    const std::string nobody =
+        ", port " + std::to_string(port_) + ", in 0.1 s: Connection refused";
 
-    EXPECT_EQ("rank 1 could not reach rank 0 at 127.0.0.1, port " +
-                  std::to_string(port_) + ", in 0.1 s: Connection refused",
-              Start(1, 2).Said());
+    EXPECT_EQ(at + "127.0.0.1" + nobody, Start(1, 2).Said());
+    host_ = "localhost";
+    if (HasLocalhost())
+        EXPECT_THAT(Start(1, 2).Said(),
+                    AnyOf(at + "localhost (127.0.0.1)" + nobody,
+                          at + "localhost (::1)" + nobody));
 }
 
 // As long as an answer of rank 0, and without a refusal where it has one.
@@ -465,21 +470,6 @@ TEST_F(Torchrun, IsNotDeceivedByAnother)
               Start(1, 2).Said());
 }
 
-TEST_F(Torchrun, NamesTheAddressThatANameStandsFor)
-{
-    if (!HasLocalhost())
-        GTEST_SKIP() << "localhost is no name here";
-    limit_ms_ = 100;
-    host_ = "localhost";
-    auto want = [&](const char *address) {
-        return std::string("rank 1 could not reach rank 0 at localhost (") +
-               address + "), port " + std::to_string(port_) +
-               ", in 0.1 s: Connection refused";
-    };
-
-    EXPECT_THAT(Start(1, 2).Said(), AnyOf(want("127.0.0.1"), want("::1")));
-}
-
 TEST_F(Torchrun, TriesAgainAfterAnother)
 {
     Process other = Start(1, 2);
@@ -488,9 +478,7 @@ TEST_F(Torchrun, TriesAgainAfterAnother)
     close(accept(listener, nullptr, nullptr));
     close(listener);
 
-    Process first = Start(0, 2);
-
-    EXPECT_EQ("ok", first.Said());
+    EXPECT_EQ("ok", Start(0, 2).Said());
     EXPECT_EQ("ok", other.Said());
 }
 
@@ -514,14 +502,14 @@ TEST_F(Torchrun, NamesWhoDidNotCome)
 
 TEST_F(Torchrun, TellsThoseWhoCameWhoDidNot)
 {
-    limit_ms_ = 700;
+    limit_ms_ = 4000;
     Process first = Start(0, 4);
     EXPECT_EQ("its WORLD_SIZE is 3, that of rank 0 is 4", Answer(Hello(1, 3)));
     Process third = Start(2, 4);
     std::string want =
         "rank 1 and 1 other of 4 did not come to rank 0's port " +
         std::to_string(port_) +
-        " in 0.7 s; one was refused: its WORLD_SIZE is 3, that of rank 0 is 4";
+        " in 4 s; one was refused: its WORLD_SIZE is 3, that of rank 0 is 4";
 
     EXPECT_EQ(want, first.Said());
     EXPECT_EQ(want, third.Said());

@@ -317,6 +317,18 @@ TEST(ASocket, ThatNobodyTakesIsLeftAtTheDeadline)
     close(full);
 }
 
+// A process that has no turn for long learns why nobody answered.
+TEST(ASocket, ThatIsRefusedSaysSoAfterTheDeadline)
+{
+    char address[STP_SOCKET_ADDRESS], why[80] = "";
+    unsigned port;
+    close(store_thread::Listen(&port));
+
+    EXPECT_EQ(-1, stp_socket_connect("127.0.0.1", port, stp_now_ms() - 1,
+                                     address, why, sizeof(why)));
+    EXPECT_STREQ("Connection refused", why);
+}
+
 // Bytes that come, or are taken, one by one and all the time do not move the
 // deadline.
 TEST(ASocket, ThatNeverStopsTalkingIsLeftAtTheDeadline)
