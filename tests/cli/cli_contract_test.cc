@@ -206,7 +206,7 @@ TEST_P(PlantedTuner, IsCaughtByName)
     STP_SLOW();
     const Planted &planted = GetParam();
     Outcome o = Run(
-        "replay --json --time-limit 100 --seed 1 --contract " STP_TEST_PLUGINS
+        "replay --json --time-limit 400 --seed 1 --contract " STP_TEST_PLUGINS
         "/libnccl-tuner-" +
         std::string(planted.name) + ".so" +
         (planted.failed.size() == 1

@@ -221,7 +221,7 @@ TEST_P(FaultInOnePlace, IsFound)
         .n_seeds = 4,
         .seed = 77,
         .only = kind.check,
-        .time_limit_s = 100,
+        .time_limit_s = 600,
         .tell = nullptr,
         .tell_s = 0};
     stp_error err{};

@@ -35,7 +35,7 @@ class ContractSuite : public testing::Test
                                   .n_seeds = 2,
                                   .seed = 1,
                                   .only = nullptr,
-                                  .time_limit_s = 30,
+                                  .time_limit_s = 600,
                                   .tell = nullptr,
                                   .tell_s = 0};
     Owned<stp_contract, stp_contract_free> contract_;
