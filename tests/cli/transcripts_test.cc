@@ -138,7 +138,7 @@ void Play(std::vector<Step> *steps)
     fs::create_directory(home);
     const std::string run = "cd '" + folder.string() +
                             "' && env -i PATH=\"$PATH\" $(env | grep -e "
-                            "_OPTIONS= -e ^GCOV) timeout 200 sh script 2>log";
+                            "_OPTIONS= -e ^GCOV) timeout 500 sh script 2>log";
     EXPECT_NE(-1, std::system(run.c_str()));
     for (size_t i = 0; i + 1 < steps->size(); i++) {
         Printed &got = (*steps)[i].got;

@@ -74,7 +74,7 @@ class DeviceContract : public DeviceFixture,
             STP_SLOW();
 
         under_test_ = GetParam().make();
-        options.time_limit_s = 60;
+        options.time_limit_s = 500;
         options.measures = true;
         options.max_bytes = kMaxBytes;
         Ok(under_test_->Open(&options, &engines, &err_));
@@ -188,7 +188,7 @@ class EngineContract : public testing::TestWithParam<ContractCase>
         if (GetParam().is_slow)
             STP_SLOW();
         under_test_ = GetParam().make();
-        options.time_limit_s = 60;
+        options.time_limit_s = 500;
         if (under_test_->Open(&options, &engines_, &err_) != STP_OK) {
             fprintf(stderr, "%s\n", err_.text);
             abort();

@@ -20,7 +20,7 @@ using namespace cli;
 using namespace faults;
 using namespace testing;
 
-constexpr int kPatience = 120; // seconds
+constexpr int kPatience = 500; // seconds
 
 struct Scenario {
     const char *name;

@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr int kMaxRanks = 4;
 constexpr uint32_t kMaxCalls = 600;
-constexpr unsigned kPatience = 60; // seconds
+constexpr unsigned kPatience = 500; // seconds
 
 enum class Blow { kNone, kKill, kStop };
 

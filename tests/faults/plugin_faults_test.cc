@@ -206,7 +206,7 @@ class JobFaults : public InFolder,
         setenv("STEPTUNE_INLINE", "1", 1);
         for (const auto &[name, value] : GetParam().variables)
             setenv(name, value, 1);
-        alarm(60);
+        alarm(500);
         if (mock_machine_load(STP_FIXTURES "/machines/h200x2", &machine) !=
             ncclSuccess)
             return mock_last_error();

@@ -509,7 +509,7 @@ TEST_F(StageJobs, LeaveTwinsWithAStagedOperationInAnAbort)
                 EXPECT_EQ(api.ncclCommAbort(comm), ncclSuccess);
                 EXPECT_EQ(api.ncclCommAbort(alone), ncclSuccess);
                 for (int i = 0;
-                     i < 5000 && // rank 0's in threads
+                     i < 60000 && // rank 0's in threads
                      (fake::CountCalls("abort") < n_all + 2 + n_others ||
                       (!is_left && fake::CountBytes() > n_bytes));
                      i++)

@@ -27,7 +27,7 @@ class Ranks
         stp_error err{};
 
         options.world = forked_.world();
-        options.time_limit_s = 60;
+        options.time_limit_s = 500;
         if (stp_module_open(STP_GLOO_MODULE, &module, &err) != STP_OK ||
             module->open(&options, &engines_, &err) != STP_OK) {
             fprintf(stderr, "%s\n", err.text);

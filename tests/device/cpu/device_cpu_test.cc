@@ -115,7 +115,7 @@ TEST_F(DeviceCpu, CountsWhatNobodyWroteAsWrong)
 
 TEST_F(DeviceCpu, RunsBothStreamsAtOnce)
 {
-    options_.time_limit_s = 60;
+    options_.time_limit_s = 500;
     Open();
     plan_.n_together = 2;
     Note(STP_STREAM_MAIN, 10);

@@ -146,7 +146,7 @@ TEST(Service, AChildThatIsForkedByATaskBeginsAnew)
         if (f->status != -1)
             return;
         f->status = StatusOfChild([f] {
-            alarm(10);
+            alarm(300);
             stp_service_remove(&f->task); // its parent's
             const Work own;
             own.WaitForRuns(2);
