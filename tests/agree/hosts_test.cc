@@ -458,7 +458,7 @@ TEST(AHostThatIsReady, DecidesAgainstAllOnceItsTimeIsOver)
     StoreThread store;
     const uint64_t id = NewId();
     Others others(store, id, 2);
-    Alone host(store, id, 2, {7}, kShortMs);
+    Alone host(store, id, 2, {7}, kEnoughMs);
 
     others.Arrive(1, 7);
 
@@ -513,7 +513,7 @@ TEST(AHostThatIsReady, SaysWhyItCannotKnow)
         StoreThread store(c.failure);
         const uint64_t id = NewId();
         Others others(store, id, 2);
-        Alone host(store, id, 2, {7}, kShortMs);
+        Alone host(store, id, 2, {7}, kEnoughMs);
 
         others.Arrive(1, 7);
         if (c.loses_keys)
@@ -586,14 +586,14 @@ TEST(HostsThatDoNotCome, AreFoundMissingByTheFirstWhoseTimeIsOver)
     const uint64_t id = NewId();
     Host patient({store.port(), id, 3}, "a", {7});
     store.Await(STP_ADD, "arrived", 2); // it has come, and looks for others
-    Host other({store.port(), id, 3, "none", kShortMs}, "b", {7});
+    Host other({store.port(), id, 3, "none", kEnoughMs}, "b", {7});
 
     for (Host *host : {&patient, &other}) {
         EXPECT_FALSE(host->Follows());
         EXPECT_THAT(host->Explain(),
                     HasSubstr("knows of 2 of 3 ranks, of hosts a and b: "));
     }
-    Host late({store.port(), id, 3, "none", kShortMs}, "c", {7});
+    Host late({store.port(), id, 3, "none", kEnoughMs}, "c", {7});
     EXPECT_FALSE(late.Follows());
     EXPECT_THAT(late.Explain(),
                 HasSubstr("knows of 1 of 3 ranks, of host c: "));
@@ -818,7 +818,7 @@ const Failing kFailing[] = {
     {"drops_one_that_gets_ready", {STP_ADD, "ready", 2, Failure::DROPS}, 0, 0, 0},
     {"drops_the_one_that_decides", {STP_COMPARE_SET, "decision", 1, Failure::DROPS}, 0, 0, 0},
     // It decided, but wakes nobody: the other asks when its time is over.
-    {"drops_the_one_that_decided", {STP_SET, "decided", 1, Failure::DROPS}, 2, 0, 0, 3000},
+    {"drops_the_one_that_decided", {STP_SET, "decided", 1, Failure::DROPS}, 2, 0, 0, kEnoughMs},
     {"drops_one_that_then_asks_again", {STP_GET, "decided", 1, Failure::DROPS}, 2, 0, 0},
 };
 // clang-format on

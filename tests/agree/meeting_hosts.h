@@ -16,7 +16,7 @@ namespace meeting_hosts
 {
 
 inline constexpr unsigned kLongMs = 120000; // nothing waits for it
-inline constexpr unsigned kShortMs = 50;
+inline constexpr unsigned kShortMs = 50, kEnoughMs = 4000; // to be ready
 
 struct Place {
     unsigned port;
