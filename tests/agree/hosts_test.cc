@@ -653,7 +653,7 @@ TEST(HostsWithAStoreThatIsSilent, StepAside)
 {
     unsigned port;
     const int silent = Listen(&port); // connections wait for ever
-    Host host({port, NewId(), 2, "none", kShortMs}, "a", {7});
+    Host host({port, NewId(), 2, "none", kEnoughMs}, "a", {7});
 
     EXPECT_FALSE(host.Follows());
     EXPECT_THAT(host.Explain(), HasSubstr("cannot be used: the store does not "
