@@ -17,7 +17,7 @@ enum {
     CHECK_MS = 1000,   /* between looks for a host that is gone */
 };
 
-/* Waits for poll()'s events until the deadline, which no byte moves. */
+/* Waits for poll()'s events; bytes that come do not move the deadline. */
 static bool socket_await(int fd, short events, int64_t deadline_ms)
 {
     struct pollfd polled = {.fd = fd, .events = events};
@@ -102,7 +102,7 @@ static bool socket_reached_itself(int fd)
            mine_size == other_size && memcmp(&mine, &other, mine_size) == 0;
 }
 
-/* The socket, or -1 and errno.  Sees an answer after the deadline, too. */
+/* The socket, or -1 and errno.  An answer counts after the deadline, too. */
 static int socket_try_address(const struct addrinfo *to, int64_t deadline_ms)
 {
     const int64_t latest_ms = stp_now_ms() + CONNECT_MS;

@@ -1,7 +1,7 @@
 /* socket.h - connections that have a deadline (stp_now_ms())
  *
  * The sockets do not block.  Functions return false and errno if the deadline
- * has passed (ETIMEDOUT), or if the other host is gone. */
+ * has passed (ETIMEDOUT) and no answer is there, or the other host is gone. */
 #pragma once
 
 #include <stdbool.h>

@@ -82,7 +82,7 @@ struct stp_contract_slot {
     enum stp_reads_file reads_file;
 };
 
-enum { STP_MAX_CALL_MS = 3000 };
+enum { STP_MAX_CALL_MS = 3000 }; /* of which others may take the processor */
 
 /* Room for what a check has open at a time. */
 enum { STP_MAX_OPEN = 64 };
