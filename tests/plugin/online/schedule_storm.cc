@@ -7,10 +7,8 @@
 #include <dlfcn.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <ucontext.h>
 
-#include <algorithm>
 #include <cstdarg>
 #include <filesystem>
 #include <fstream>
@@ -37,7 +35,6 @@ struct RankReport {
     std::atomic<uint32_t> n_calls;
     uint8_t choices[kCalls];
     uint32_t n_system_calls; // in calls after the first decision
-    uint32_t ns[kCalls];     // the thread took at most, in each
     uint32_t n_failures;     // calls that return an error
 };
 struct HostReport {
@@ -107,13 +104,6 @@ uint64_t CountBegun()
             n += value;
     }
     return n;
-}
-
-uint64_t Ns(clockid_t clock)
-{
-    timespec now;
-    clock_gettime(clock, &now);
-    return uint64_t(now.tv_sec) * 1000000000 + uint64_t(now.tv_nsec);
 }
 
 // While it is 1, the kernel hands system calls of this thread to a signal.
@@ -203,10 +193,8 @@ class HostProcess
                 report_->n_threads = CountThreads() > n_own;
                 report_->n_sockets = CountSockets();
             }
-            if (i % 256 == 0) {
+            if (i % 256 == 0)
                 usleep(2000);
-                thread_ns_ = Ns(CLOCK_THREAD_CPUTIME_ID);
-            }
         }
         report_->n_sockets += CountSockets();
         report_->n_begun = CountBegun() - n_begun;
@@ -240,17 +228,12 @@ class HostProcess
         for (int a = 0; a < 2; a++)
             for (int p = 0; p < 3; p++)
                 table[a][p] = 10 + float(3 * a + p);
-        const uint64_t begin = Ns(CLOCK_MONOTONIC);
         counts = i > 0;
         const ncclResult_t rc = tuner_->getCollInfo(
             tuners_[r], message.coll, message.n_bytes, 1,
             reinterpret_cast<float **>(table), NCCL_NUM_ALGORITHMS,
             NCCL_NUM_PROTOCOLS, 0, &n_channels);
         counts = 0;
-        uint64_t ns = Ns(CLOCK_MONOTONIC) - begin;
-        if (ns > 100000) // the thread's clock is a system call
-            ns = std::min(ns, Ns(CLOCK_THREAD_CPUTIME_ID) - thread_ns_);
-        report->ns[i] = uint32_t(ns);
         report->n_failures += rc != ncclSuccess;
         report->n_system_calls = n_system_calls;
         for (int a = 0; a < 2; a++)
@@ -267,7 +250,6 @@ class HostProcess
     const ncclTuner_v5_t *tuner_ = nullptr;
     const ncclProfiler_v5_t *profiler_ = nullptr;
     int mask_ = 0;
-    uint64_t thread_ns_ = 0; // the thread's, at most 256 calls ago
     void *profilers_[kMaxRanks] = {}, *tuners_[kMaxRanks] = {};
 };
 
@@ -346,22 +328,6 @@ std::string Check(const Job &job, storms::Outcome *outcome)
             if (rank.n_calls > first->n_calls)
                 first = &rank;
         }
-    }
-    // A thread's time has what interrupts, and a host of virtual machines, take
-    // of it, an empty loop's as well; work that all do is slow on two hosts.
-    for (uint32_t c = 1; c < kCalls; c++) {
-        uint32_t least_ns = UINT32_MAX, n = 0;
-        for (uint32_t i = 0; i < size.n_hosts * size.n_own; i++) {
-            const RankReport &rank =
-                job.shared->hosts[i / size.n_own].ranks[i % size.n_own];
-            if (c >= rank.n_calls)
-                continue;
-            least_ns = std::min(least_ns, rank.ns[c]);
-            n++;
-        }
-        if (n > size.n_own && least_ns > 1000000)
-            return "call " + std::to_string(c) + " takes " +
-                   std::to_string(least_ns) + " ns of each thread";
     }
     if (tries && job.differs)
         return "hosts try arms, and one would try others";
