@@ -462,7 +462,7 @@ static enum stp_status star_step(struct star *s, int timeout_ms)
 {
     const int64_t begin_ms = stp_now_ms();
 
-    if (s->loss.text[0] != '\0') /* while something was sent */
+    if (s->loss.text[0] != '\0' || timeout_ms < 0) /* lost as it sent */
         timeout_ms = 0;
     else if (timeout_ms > (int)s->silent_ms / 2)
         timeout_ms = (int)s->silent_ms / 2;
@@ -750,12 +750,13 @@ static void star_await_all(struct star *s, const struct stp_star_options *o)
     const int64_t begin_ms = stp_now_ms();
     bool has_warned = o->warn == NULL;
     struct stp_error why = {0};
+    int n_last = 0; /* looks after the limit: at who waits, and at its hello */
 
     while (s->status == STP_OK && s->n_present < s->size - 1) {
         const int64_t now_ms = stp_now_ms();
         const int64_t left_ms = begin_ms + o->limit_ms - now_ms;
 
-        if (left_ms <= 0) {
+        if (left_ms <= 0 && n_last++ == 2) {
             star_list_missing(s, o->port, o->limit_ms, &why);
             star_fail(s, STP_ERR_DEVICE, &why);
             break;
@@ -812,19 +813,18 @@ enum stp_status stp_star_open(const struct stp_star_options *options,
                         .n = options->size};
     struct process me = {.pid = (uint64_t)getpid()};
     struct process *processes = calloc(view.n, sizeof(*processes));
+    struct process *known = calloc(view.n, sizeof(*known));
     struct star *s = calloc(1, sizeof(*s));
     enum stp_status status;
 
-    if (s != NULL)
-        s->processes = calloc(view.n, sizeof(*s->processes));
-    if (processes == NULL || s == NULL || s->processes == NULL) {
-        if (s != NULL)
-            free(s->processes);
+    if (processes == NULL || known == NULL || s == NULL) {
         free(s);
+        free(known);
         free(processes);
         return stp_nomem(err);
     }
     view.star = s;
+    s->processes = known;
     s->rank = options->rank;
     s->size = options->size;
     s->fd = options->rank == 0 ? -1 : options->fds[0];

@@ -71,7 +71,7 @@ struct stp_star_options {
      * r, [0] unused; the others: one, to rank 0. */
     const int *fds;
 
-    /* Without 'fds' rank 0 awaits the others here. */
+    /* Without 'fds' rank 0 awaits the others at this non-blocking socket. */
     int listener;
     unsigned port;     /* of it, for messages */
     const char *token; /* of the run; outlives the call */

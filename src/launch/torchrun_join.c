@@ -263,7 +263,7 @@ static bool attempt_join(struct attempt *a, const struct stp_torchrun *s,
         return true;
     }
     snprintf(a->why, sizeof(a->why),
-             "what listens there is not rank 0 of Steptune");
+             "what listens there did not answer as rank 0 of Steptune does");
     close(a->fd);
     a->fd = -1;
     return false;

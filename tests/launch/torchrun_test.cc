@@ -1,5 +1,6 @@
 // Joining a run as torchrun's environment describes it.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -466,7 +467,8 @@ TEST_F(Torchrun, IsNotDeceivedByAnother)
 
     EXPECT_EQ("rank 1 could not reach rank 0 at 127.0.0.1, port " +
                   std::to_string(port_) +
-                  ", in 0.1 s: what listens there is not rank 0 of Steptune",
+                  ", in 0.1 s: what listens there did not answer as rank 0 of "
+                  "Steptune does",
               Start(1, 2).Said());
 }
 
@@ -498,6 +500,28 @@ TEST_F(Torchrun, NamesWhoDidNotCome)
                 (" did not come to rank 0's port " + std::to_string(port_)) +
                 " in 0.1 s",
             Start(0, c.size).Said());
+}
+
+// Here rank 1 is gone before it says more than hello.
+TEST_F(Torchrun, LooksForThoseWhoCameWhileItHadNoTurn)
+{
+    stp_star_options o{};
+    stp_world world;
+    stp_error err{};
+    o.name = "test";
+    o.size = 2;
+    o.listener = Bound(&port_);
+    o.token = token_;
+    ASSERT_EQ(0, listen(o.listener, 1));
+    ASSERT_EQ(0, fcntl(o.listener, F_SETFL, O_NONBLOCK));
+    int fd = Connect();
+    const std::string hello = Hello(1, 2);
+    ASSERT_EQ(ssize_t(hello.size()), write(fd, hello.data(), hello.size()));
+    ASSERT_EQ(0, shutdown(fd, SHUT_WR));
+
+    EXPECT_NE(STP_OK, stp_star_open(&o, &world, &err));
+    EXPECT_STREQ("rank 1 died", err.text);
+    close(fd);
 }
 
 TEST_F(Torchrun, TellsThoseWhoCameWhoDidNot)
