@@ -40,7 +40,6 @@ static struct machines_record machines_look_up(const struct mock_machine *m,
         .n_graph = mock_machine_sizes(m, coll, true, NULL, 0),
         .n_sizes = mock_machine_sizes(m, coll, false, sizes, MAX_SIZES)};
     const size_t n = mock_machine_overlap_settings(m, settings, MAX_SIZES);
-
     size_t n_sizes = r.n_sizes;
 
     if (n_sizes == 0) /* only in graphs */
@@ -134,32 +133,12 @@ static void machines_put_rows(const struct mock_machine *m, bool is_named,
 
 /* ---- all of them ---- */
 
-/* Prints the machines, and returns whether all could be read; the others are
- * listed. */
-static bool machines_print(const struct stp_machine_list *list, bool is_named)
-{
-    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
-    bool all_read = true;
-
-    for (size_t i = 0; i < list->n; i++) {
-        struct mock_machine *m;
-
-        if (mock_machine_load(list->paths[i], &m) != ncclSuccess) {
-            stp_complain("%s", mock_last_error());
-            all_read = false;
-            continue;
-        }
-        machines_put_rows(m, is_named, &t);
-        mock_machine_free(m);
-    }
-    stp_table_end(&t, stdout);
-    return all_read;
-}
-
 int stp_cmd_machines(int argc, char **argv)
 {
     struct machines_options o = {0};
     struct stp_machine_list list = {0};
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+    struct mock_machine *m;
     int exit_status = STP_EXIT_OK;
 
     stp_options_read(&machines_line, argc, argv, &o);
@@ -169,8 +148,17 @@ int stp_cmd_machines(int argc, char **argv)
         STP_TAKE(list.paths, (size_t)o.names.n);
     for (int i = 0; i < o.names.n && exit_status == STP_EXIT_OK; i++)
         exit_status = stp_choose_machine(o.names.v[i], list.paths[list.n++]);
-    if (exit_status == STP_EXIT_OK && !machines_print(&list, o.names.n > 0))
-        exit_status = STP_EXIT_FAILED;
+    if (exit_status != STP_EXIT_OK)
+        list.n = 0;
+    for (size_t i = 0; i < list.n; i++) {
+        if (mock_machine_load(list.paths[i], &m) != ncclSuccess) {
+            exit_status = stp_complain("%s", mock_last_error());
+            continue; /* the others are listed */
+        }
+        machines_put_rows(m, o.names.n > 0, &t);
+        mock_machine_free(m);
+    }
+    stp_table_end(&t, stdout);
     free(list.paths);
     return exit_status;
 }

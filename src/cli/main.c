@@ -83,25 +83,12 @@ static void main_print_help(FILE *fp)
         fp);
 }
 
-/* Complains about a word that is no command. */
-static int main_refuse(const char *word)
-{
-    char names[512] = "";
-    char hint[STP_HINT];
-
-    for (size_t i = 0; i < N_COMMANDS; i++)
-        stp_append(names, sizeof(names), "%s ", commands[i].name);
-    stp_hint_nearest(word, strlen(word), names, hint);
-    return STP_MISUSE("no command '%s'%s", word,
-                      hint[0] != '\0' ? hint
-                                      : "; `steptune --help` lists them");
-}
-
 int main(int argc, char **argv)
 {
     static char help[] = "--help";
     static char buffer[1 << 16];
     const struct stp_command *command = NULL;
+    char names[512] = "", hint[STP_HINT];
     struct rlimit files;
     FILE *guarded;
 
@@ -141,11 +128,16 @@ int main(int argc, char **argv)
             return STP_EXIT_OK;
         }
     }
-    for (size_t i = 0; i < N_COMMANDS; i++)
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        stp_append(names, sizeof(names), "%s ", commands[i].name);
         if (strcmp(commands[i].name, argv[1]) == 0)
             command = &commands[i];
+    }
+    stp_hint_nearest(argv[1], strlen(argv[1]), names, hint);
     if (command == NULL)
-        return main_refuse(argv[1]);
+        return STP_MISUSE("no command '%s'%s", argv[1],
+                          hint[0] != '\0' ? hint
+                                          : "; `steptune --help` lists them");
     snprintf(main_name, sizeof(main_name), "steptune %s", command->name);
     argv[1] = main_name;
     stp_command_name = main_name;

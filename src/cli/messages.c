@@ -146,19 +146,6 @@ struct guard {
     size_t n_begun;
 };
 
-/* How many bytes at the end of the text begin a character that goes on. */
-static size_t guard_count_begun(const char *s, size_t len)
-{
-    for (size_t n = 1; n < LONGEST && n <= len; n++) {
-        const unsigned char c = (unsigned char)s[len - n];
-        const size_t whole = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 1;
-
-        if (c < 0x80 || c >= 0xc0)
-            return whole > n ? n : 0;
-    }
-    return 0;
-}
-
 /* As fopencookie() has it: returns 'size', or 0 if it failed. */
 static ssize_t guard_write(void *cookie, const char *s, size_t size)
 {
@@ -172,7 +159,16 @@ static ssize_t guard_write(void *cookie, const char *s, size_t size)
         return 0;
     memcpy(text, g->begun, g->n_begun);
     memcpy(text + g->n_begun, s, size);
-    g->n_begun = guard_count_begun(text, len);
+    g->n_begun = 0;
+    for (n = 1; n < LONGEST && n <= len; n++) {
+        const unsigned char c = (unsigned char)text[len - n];
+        const size_t whole = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 1;
+
+        if (c >= 0x80 && c < 0xc0)
+            continue;
+        g->n_begun = whole > n ? n : 0;
+        break;
+    }
     memcpy(g->begun, text + len - g->n_begun, g->n_begun);
     /* all but the ends of lines is made printable */
     for (size_t i = 0; i < len - g->n_begun; i += n + 1) {

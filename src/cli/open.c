@@ -104,40 +104,31 @@ int stp_check_needs(const char *on, const char *backend, const char *example,
     return exit_status;
 }
 
-static enum stp_status open_recorded(const struct stp_open_options *o,
-                                     const struct stp_device_options *options,
-                                     struct stp_engines *engines_ret,
-                                     struct stp_error *err)
-{
-    const char *on = o->machine->on;
-    char path[STP_CLI_PATH];
-
-    if (o->run != NULL && o->run->backend != NULL)
-        return STP_REFUSE(err,
-                          "--backend %s does not run on '%s', expected --on "
-                          "cuda for nccl, and --on cpu for gloo",
-                          o->run->backend, on);
-    if (stp_find_machine(on, path, err) != STP_OK)
-        return STP_ERR_NOTHING;
-    stp_print_plugin_warnings();
-    return stp_mock_open(path, o->n_ranks, o->machine->seed, options,
-                         engines_ret, err);
-}
-
 /* The ranks of this process, on the machine and over the transport of 'o'. */
 static enum stp_status open_ranks(const struct stp_open_options *o,
                                   const struct stp_device_options *options,
                                   struct stp_engines *engines_ret,
                                   struct stp_error *err)
 {
-    const struct stp_transport *transport =
-        open_choose(o->machine->on, o->run != NULL ? o->run->backend : NULL);
+    const char *on = o->machine->on;
+    const char *backend = o->run != NULL ? o->run->backend : NULL;
+    const struct stp_transport *transport = open_choose(on, backend);
     const struct stp_module *opened;
     char path[STP_CLI_PATH];
     enum stp_status status;
 
-    if (transport == NULL)
-        return open_recorded(o, options, engines_ret, err);
+    if (transport == NULL && backend != NULL)
+        return STP_REFUSE(err,
+                          "--backend %s does not run on '%s', expected --on "
+                          "cuda for nccl, and --on cpu for gloo",
+                          backend, on);
+    if (transport == NULL) {
+        if (stp_find_machine(on, path, err) != STP_OK)
+            return STP_ERR_NOTHING;
+        stp_print_plugin_warnings();
+        return stp_mock_open(path, o->n_ranks, o->machine->seed, options,
+                             engines_ret, err);
+    }
     status = stp_find_module(transport->module, path, err);
     STP_THEN(status, stp_module_open(path, &opened, err));
     status = stp_world_agree(options->world, status, err);

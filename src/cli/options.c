@@ -455,22 +455,6 @@ static const char *option_get_path(const struct option_row *row)
                                                       row->option->at);
 }
 
-/* Whether the output 'path' is a file that the command reads. */
-static bool option_is_input(const struct stp_given *p, const char *path)
-{
-    for (int i = 0; i < p->n_rows; i++) {
-        const char *input = option_get_path(&p->rows[i]);
-
-        if (input != NULL && p->rows[i].option->path == STP_PATH_READ &&
-            stp_path_is_same(path, input))
-            return true;
-    }
-    for (int i = 0; p->line->reads && i < p->arguments.n; i++)
-        if (stp_path_is_same(path, p->arguments.v[i]))
-            return true;
-    return false;
-}
-
 static void option_check_all(const struct stp_given *p,
                              struct argp_state *state)
 {
@@ -488,13 +472,23 @@ static void option_check_all(const struct stp_given *p,
         }
     for (const struct option_row *r = p->rows; r < p->rows + p->n_rows; r++) {
         const char *path = option_get_path(r);
+        bool is_input = false;
 
         if (path == NULL)
             continue;
+        for (int i = 0; i < p->n_rows; i++) {
+            const char *input = option_get_path(&p->rows[i]);
+
+            is_input |= input != NULL &&
+                        p->rows[i].option->path == STP_PATH_READ &&
+                        stp_path_is_same(path, input);
+        }
+        for (int i = 0; p->line->reads && i < p->arguments.n; i++)
+            is_input |= stp_path_is_same(path, p->arguments.v[i]);
         if (stp_path_is_refused(r->option->path, path, why))
             stp_usage_error(state, "%s '%s' %s", option_name(r->option), path,
                             why);
-        if (r->option->path != STP_PATH_READ && option_is_input(p, path))
+        if (r->option->path != STP_PATH_READ && is_input)
             stp_usage_error(
                 state,
                 "%s '%s' is a file that is read, expected another one to write",

@@ -270,30 +270,24 @@ static enum stp_status plot_training(struct plot_options *o)
 
 /* ---- the command ---- */
 
-static enum stp_status plot_files(struct plot_options *o)
-{
-    const char *idle = o->n_curves > 0 ? "--curves"
-                       : o->coll >= 0  ? "--collective"
-                                       : NULL;
-    bool is_training = false;
-
-    for (int i = 0; i < o->files.n; i++)
-        is_training |= stp_train_results_begin(o->files.v[i]);
-    if (is_training && idle != NULL)
-        return STP_REFUSE(
-            &o->err, "%s has no effect on results of `steptune train`", idle);
-    if (o->n_curves == 0)
-        o->n_curves = STP_PLOT_CURVES;
-    return is_training ? plot_training(o) : plot_measurements(o);
-}
-
 int stp_cmd_plot(int argc, char **argv)
 {
     struct plot_options o = {.gnuplot = getenv("STEPTUNE_GNUPLOT")};
+    const char *idle;
+    bool is_training = false;
     enum stp_status status;
 
     stp_options_read(&plot_line, argc, argv, &o);
-    status = plot_files(&o);
+    idle = o.n_curves > 0 ? "--curves" : o.coll >= 0 ? "--collective" : NULL;
+    for (int i = 0; i < o.files.n; i++)
+        is_training |= stp_train_results_begin(o.files.v[i]);
+    if (o.n_curves == 0)
+        o.n_curves = STP_PLOT_CURVES;
+    if (is_training && idle != NULL)
+        status = STP_REFUSE(
+            &o.err, "%s has no effect on results of `steptune train`", idle);
+    else
+        status = is_training ? plot_training(&o) : plot_measurements(&o);
     if (status == STP_OK)
         return o.exit_status;
     stp_complain_error(o.error_path, &o.err);

@@ -337,22 +337,6 @@ static enum stp_status sweep_run_plan(struct sweep *s, int type, int op)
     return s->saved;
 }
 
-/* Says what numbers of processes there were so far, if several. */
-static void sweep_say_passes(struct sweep *s)
-{
-    char *what = s->known.info.what, last[sizeof(s->known.info.what)];
-
-    memcpy(last, what, sizeof(last));
-    what[0] = '\0';
-    for (unsigned i = 0; i <= s->n_passes && s->n_passes > 0; i++)
-        stp_append(what, sizeof(last), "%u%s", s->o->run.procs[i],
-                   i < s->n_passes
-                       ? ", "
-                       : " processes, one number after the other, the last: ");
-    stp_append(what, sizeof(last), "%s", last);
-    s->n_passes++;
-}
-
 /* Runs a pass with the first 'n' processes, in their own world. If several
  * types or operations were given, those that the device lacks are left out. */
 static enum stp_status sweep_run_pass(struct sweep *s,
@@ -365,13 +349,23 @@ static enum stp_status sweep_run_pass(struct sweep *s,
                                           .world = world,
                                           .max_bytes =
                                               stp_max_bytes(&o->measure)};
+    char *what = s->known.info.what, last[sizeof(s->known.info.what)];
     enum stp_status status = stp_open(&open, &s->device, s->err);
 
     if (status != STP_OK)
         return status;
     s->world = world;
     stp_get_device_facts(&s->device, &s->known);
-    sweep_say_passes(s);
+    /* the numbers of processes there were so far, if several */
+    memcpy(last, what, sizeof(last));
+    what[0] = '\0';
+    for (unsigned i = 0; i <= s->n_passes && s->n_passes > 0; i++)
+        stp_append(what, sizeof(last), "%u%s", o->run.procs[i],
+                   i < s->n_passes
+                       ? ", "
+                       : " processes, one number after the other, the last: ");
+    stp_append(what, sizeof(last), "%s", last);
+    s->n_passes++;
     for (size_t t = 0; t < n_types; t++)
         for (size_t i = 0; i < o->n_ops && status == STP_OK; i++) {
             status = sweep_run_plan(s, o->measure.types[t], o->ops[i]);
@@ -425,35 +419,30 @@ static enum stp_status sweep_report(struct sweep *s, struct stp_error *err)
     return STP_OK;
 }
 
-/* All processes are here before the next pass, also those that sat it out. */
-static enum stp_status sweep_run_passes(struct sweep *s,
-                                        const struct stp_world *world)
-{
-    unsigned n_passes = s->o->run.n_procs > 0 ? s->o->run.n_procs : 1;
-    enum stp_status status = STP_OK;
-
-    for (unsigned i = 0; i < n_passes && status == STP_OK; i++) {
-        unsigned n = s->o->run.n_procs > 0 ? s->o->run.procs[i] : world->size;
-        struct stp_world part;
-
-        STP_TRY(world->ops->part(world->self, n, &part, s->err));
-        if (part.size > 0)
-            status = sweep_run_pass(s, &part);
-        part.ops->close(part.self);
-        STP_THEN(status, stp_world_agree(world, STP_OK, s->err));
-    }
-    return status;
-}
-
 /* One process, or one of several. */
 static int sweep_body(void *user, const struct stp_world *world)
 {
     struct stp_error err = {0};
     struct stp_error later;
     struct sweep s = {.o = user, .err = &err};
-    enum stp_status status = sweep_run_passes(&s, world);
+    const struct stp_run_options *run = &s.o->run;
+    const unsigned n_passes = run->n_procs > 0 ? run->n_procs : 1;
+    enum stp_status status = STP_OK;
     int exit_status = STP_EXIT_OK;
 
+    /* All are here before the next pass, also those that sat it out. */
+    for (unsigned i = 0; i < n_passes && status == STP_OK; i++) {
+        unsigned n = run->n_procs > 0 ? run->procs[i] : world->size;
+        struct stp_world part;
+
+        status = world->ops->part(world->self, n, &part, &err);
+        if (status != STP_OK)
+            break;
+        if (part.size > 0)
+            status = sweep_run_pass(&s, &part);
+        part.ops->close(part.self);
+        STP_THEN(status, stp_world_agree(world, STP_OK, &err));
+    }
     if (world->rank == 0 && s.data.n_rows > 0 &&
         sweep_report(&s, status == STP_OK ? &err : &later) != STP_OK &&
         status == STP_OK)

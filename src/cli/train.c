@@ -426,23 +426,6 @@ static enum stp_status train_run_count(struct train_session *s, size_t first,
     return stp_world_agree(s->world, status, s->err);
 }
 
-static enum stp_status train_run_all(struct train_session *s)
-{
-    const struct stp_train_job *jobs = s->jobs.jobs;
-    enum stp_status status = STP_OK;
-
-    for (size_t first = 0, end; first < s->jobs.n && status == STP_OK;
-         first = end) {
-        for (end = first + 1;
-             end < s->jobs.n && jobs[end].n_gpus == jobs[first].n_gpus; end++)
-            ;
-        status = train_run_count(s, first, end);
-    }
-    if (s->world->rank == 0 && status == STP_OK)
-        stp_progress("configurations", s->jobs.n, s->jobs.n);
-    return status;
-}
-
 /* ---- output ---- */
 
 /* Prints what there is; of rank 0. */
@@ -510,13 +493,23 @@ static int train_body(void *user, const struct stp_world *world)
 {
     struct stp_error err = {0};
     struct train_session s = {.o = user, .world = world, .err = &err};
+    const struct stp_train_job *jobs;
     enum stp_status status;
     int exit_status;
 
     stp_stop_begin();
     status = train_plan(&s);
+    jobs = s.jobs.jobs;
     if (status == STP_OK) {
-        status = train_run_all(&s);
+        for (size_t first = 0, end; first < s.jobs.n && status == STP_OK;
+             first = end) {
+            for (end = first + 1;
+                 end < s.jobs.n && jobs[end].n_gpus == jobs[first].n_gpus;)
+                end++;
+            status = train_run_count(&s, first, end);
+        }
+        if (world->rank == 0 && status == STP_OK)
+            stp_progress("configurations", s.jobs.n, s.jobs.n);
         if (world->rank == 0)
             status = train_conclude(&s, status);
     }

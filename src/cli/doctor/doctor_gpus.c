@@ -55,25 +55,6 @@ static void gpus_survey(const void *question, void *answer)
     snprintf(a->text, sizeof(a->text), "%s", err.text);
 }
 
-/* "2 x NVIDIA H200 with 139.8 GiB" for each model in a row. */
-static void gpus_name_all(const struct stp_survey *s,
-                          char text[STP_SYMPTOM_TEXT])
-{
-    const unsigned n =
-        s->n_gpus < STP_MAX_HOST_GPUS ? s->n_gpus : STP_MAX_HOST_GPUS;
-
-    text[0] = '\0';
-    for (unsigned i = 0, same; i < n; i += same) {
-        for (same = 1; i + same < n &&
-                       strcmp(s->gpus[i].name, s->gpus[i + same].name) == 0;
-             same++)
-            ;
-        stp_append(text, STP_SYMPTOM_TEXT, "%s%u x %s with %.1f GiB",
-                   i > 0 ? ", " : "", same, s->gpus[i].name,
-                   (double)s->gpus[i].memory / (1 << 30));
-    }
-}
-
 void stp_doctor_judge_gpus(struct stp_doctor *d, const struct stp_survey *s)
 {
     const unsigned n = s->n_nvlink + s->n_pcie + s->n_none;
@@ -86,20 +67,29 @@ void stp_doctor_judge_gpus(struct stp_doctor *d, const struct stp_survey *s)
                             : "no direct path between some of them";
     bool has_bf16;
     int least = INT_MAX, most = 0; /* compute capabilities */
-    char names[STP_SYMPTOM_TEXT];
+    char names[STP_SYMPTOM_TEXT] = "";
     char driver[32];
+    unsigned same = 0; /* GPUs of a model in a row */
 
     for (unsigned i = 0; i < s->n_gpus && i < STP_MAX_HOST_GPUS; i++) {
+        const char *name = s->gpus[i].name;
         const int capability = s->gpus[i].compute_capability;
 
         least = capability < least ? capability : least;
         most = capability > most ? capability : most;
+        same++;
+        if (i + 1 < s->n_gpus && i + 1 < STP_MAX_HOST_GPUS &&
+            strcmp(name, s->gpus[i + 1].name) == 0)
+            continue;
+        stp_append(names, sizeof(names), "%s%u x %s with %.1f GiB",
+                   names[0] != '\0' ? ", " : "", same, name,
+                   (double)s->gpus[i + 1 - same].memory / (1 << 30));
+        same = 0;
     }
     has_bf16 = least >= BF16_CAPABILITY;
     d->has_no_nvls = least < NVLS_CAPABILITY || (n > 0 && s->n_nvlink == 0);
     d->has_no_ll128 = least < LL128_CAPABILITY || s->n_nvlink < n ||
                       (least != most && least < NVLS_CAPABILITY);
-    gpus_name_all(s, names);
     STP_FINE(d, "%.300s; %s; %s", names, links, has_bf16 ? "bf16" : "no bf16");
     if (gpus_read_driver(d, driver))
         stp_diagnose(&d->diagnosis,

@@ -49,24 +49,6 @@ static const struct interface {
       STRUCT(ncclProfiler_v5_t)}},
 };
 
-/* The versions whose symbol the library can ask a plugin for, as bits: their
- * names stand in it. */
-static unsigned headers_find(const char *library, size_t len,
-                             const char *prefix)
-{
-    const size_t n = strlen(prefix);
-    const char *end = library + len, *at = library;
-    unsigned found = 0;
-
-    while ((at = memmem(at, (size_t)(end - at), prefix, n)) != NULL) {
-        at += n;
-        if (end - at >= 2 && at[0] >= '1' && at[0] <= '0' + NEWEST &&
-            at[1] == '\0')
-            found |= 1u << (at[0] - '0');
-    }
-    return found;
-}
-
 /* Writes what is known of an interface, for people and for a compiler. */
 static void headers_put(const struct interface *i, unsigned found, FILE *text,
                         FILE *header)
@@ -120,11 +102,20 @@ int stp_doctor_headers(const struct stp_doctor *d, const char *folder)
             "#pragma once\n\n#include \"nccl_tuner_abi.h\"\n\n"
             "#include \"nccl_profiler_abi.h\"\n",
             d->library_version);
-    for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]); i++)
-        headers_put(
-            &interfaces[i],
-            headers_find(library, (size_t)st.st_size, interfaces[i].prefix),
-            to_text, to_header);
+    for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]); i++) {
+        const size_t n = strlen(interfaces[i].prefix);
+        const char *at = library, *end = at + st.st_size;
+        unsigned found = 0; /* bits of the versions that it asks a plugin for */
+
+        while ((at = memmem(at, (size_t)(end - at), interfaces[i].prefix, n)) !=
+               NULL) {
+            at += n; /* names of symbols stand in the library */
+            if (end - at >= 2 && at[0] >= '1' && at[0] <= '0' + NEWEST &&
+                at[1] == '\0')
+                found |= 1u << (at[0] - '0');
+        }
+        headers_put(&interfaces[i], found, to_text, to_header);
+    }
     munmap(library, (size_t)st.st_size);
     close(fd);
     stp_end_text(to_text);

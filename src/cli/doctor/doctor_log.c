@@ -153,25 +153,18 @@ static bool log_explain(struct stp_doctor *d, const struct stp_job_log *log,
     return false;
 }
 
-/* Whether GPUs of the job are of a kind that has no NVLS. */
-static bool log_lacks_nvls(const struct stp_job_log *log)
+static void log_judge(struct stp_doctor *d, const struct stp_job_log *log)
 {
     const struct stp_log_fact *gpu =
         stp_log_next(log, STP_LOG_GPU, STP_LOG_ANY, NULL);
-    char name[64];
-    int capability;
-
-    if (gpu == NULL)
-        return false;
-    snprintf(name, sizeof(name), "%.*s", STP_SHOWN(&gpu->value[3]));
-    capability = stp_log_capability(name);
-    return capability > 0 && (capability < 90 || capability > 103);
-}
-
-static void log_judge(struct stp_doctor *d, const struct stp_job_log *log)
-{
+    char name[64] = "";
     enum log_topic said = FEW_CHANNELS;
 
+    if (gpu != NULL)
+        snprintf(name, sizeof(name), "%.*s", STP_SHOWN(&gpu->value[3]));
+    const int capability = stp_log_capability(name); /* 0: not known */
+    const bool lacks_nvls =
+        capability > 0 && (capability < 90 || capability > 103);
     for (size_t i = 0; i < sizeof(findings) / sizeof(findings[0]); i++) {
         const struct log_finding *finding = &findings[i];
         const struct stp_log_fact *first =
@@ -181,7 +174,7 @@ static void log_judge(struct stp_doctor *d, const struct stp_job_log *log)
 
         if (first == NULL || finding->topic == said ||
             (finding->topic == NO_GDR && said == SOCKETS) ||
-            (finding->topic == NVLS_OFF && log_lacks_nvls(log)))
+            (finding->topic == NVLS_OFF && lacks_nvls))
             continue;
         for (const struct stp_log_fact *f = first;
              (f = log_find(log, finding->line, finding->unless, STP_LOG_ANY,
@@ -223,20 +216,6 @@ static void log_judge_first(struct stp_doctor *d, const struct stp_job_log *log,
                 more);
 }
 
-/* The channels of all nodes' rings and trees that have the fewest. */
-static double log_count_channels(const struct stp_job_log *log, unsigned shape)
-{
-    static const enum stp_log_key keys[] = {STP_LOG_RING_GRAPH,
-                                            STP_LOG_TREE_GRAPH};
-    double least = INFINITY;
-
-    for (int i = 0; i < 2; i++)
-        for (const struct stp_log_fact *f = NULL;
-             (f = stp_log_next(log, keys[i], shape, f)) != NULL;)
-            least = fmin(least, stp_log_number(f, 2));
-    return isfinite(least) ? least : 0;
-}
-
 /* All versions make two channels of one of the graphs, up to a limit. */
 static void log_judge_channels(struct stp_doctor *d,
                                const struct stp_job_log *log, unsigned shape)
@@ -248,7 +227,15 @@ static void log_judge_channels(struct stp_doctor *d,
         stp_log_next(log, STP_LOG_CHANNELS, shape, NULL);
     const struct stp_log_fact *ring =
         stp_log_next(log, STP_LOG_RING_GRAPH, shape, NULL);
-    const double n = log_count_channels(log, shape);
+    double n = INFINITY; /* of all nodes' rings and trees, the fewest */
+
+    for (int i = 0; i < 2; i++)
+        for (const struct stp_log_fact *f = NULL;
+             (f = stp_log_next(log,
+                               i == 0 ? STP_LOG_RING_GRAPH : STP_LOG_TREE_GRAPH,
+                               shape, f)) != NULL;)
+            n = fmin(n, stp_log_number(f, 2));
+    n = isfinite(n) ? n : 0;
     const double expected = fmin(2 * n, stp_log_minor(log) >= 25 ? 64 : 32);
     const double bw = ring != NULL ? n * stp_log_number(ring, 3) : 0;
 
