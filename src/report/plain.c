@@ -120,20 +120,6 @@ static bool plain_open_json(const char *s, const char *end,
     return *key_ret < INT_MAX;
 }
 
-/* The bytes of a colour, or of what else a terminal is told, at 's'. */
-static size_t plain_measure_colour(const char *s, const char *end, bool is_json)
-{
-    const char *at = s + (is_json && plain_begins(s, end, "\\u001b[") ? 7
-                          : plain_begins(s, end, "\x1b[")             ? 2
-                                                                      : 0);
-
-    if (at == s)
-        return 0;
-    while (at < end && *at >= ' ' && *at < '@')
-        at++;
-    return (size_t)(at - s) + (at < end && *at >= '@');
-}
-
 /* Puts what is from 's' to 'end' at 'out', which is not behind it; returns the
  * end of what is there. */
 static char *plain_put(const char *s, const char *end, bool is_json, char *out)
@@ -149,13 +135,15 @@ static char *plain_put(const char *s, const char *end, bool is_json, char *out)
         memmem(s, (size_t)(end - s), ",\"", 2) != NULL)
         end--; /* of CSV */
     while (s < end) {
-        const size_t colour = *s == '\\' || *s == '\x1b'
-                                  ? plain_measure_colour(s, end, is_json)
-                                  : 0;
         size_t i = 0, n = STP_N_OF(signs);
 
-        if (colour > 0) {
-            s += colour;
+        /* a colour, or what else a terminal is told */
+        if (plain_begins(s, end, "\x1b[") ||
+            (is_json && plain_begins(s, end, "\\u001b["))) {
+            s += *s == '\\' ? 7 : 2;
+            while (s < end && *s >= ' ' && *s < '@')
+                s++;
+            s += s < end && *s >= '@';
             continue;
         }
         if (memchr(is_json ? "&\xC2\xE2\xEF\\" : "&\xC2\xE2\xEF", *s,
@@ -194,12 +182,15 @@ static char *plain_put_line(const char *s, const char *end, char *out)
     return out;
 }
 
-/* Makes a CR alone the end of a line: in a text without LF, and before NCCL's
- * lines, as a progress bar has more of them. */
-static void plain_end_lines(char *text, const char *end)
+size_t stp_plain(char *text, size_t len)
 {
-    const bool has_lf = memchr(text, '\n', (size_t)(end - text)) != NULL;
+    const char *const end = text + len, *s = text, *line;
+    char *out = text;
+    const bool has_lf = memchr(text, '\n', len) != NULL;
+    size_t n;
 
+    /* A CR alone becomes the end of a line: in a text without LF, and before
+     * NCCL's lines, as a progress bar has more of them. */
     for (char *cr = text, *next;
          (cr = memchr(cr, '\r', (size_t)(end - cr))) != NULL; cr = next) {
         for (next = cr + 1; next < end && *next != '\r' && *next != '\n';)
@@ -207,15 +198,6 @@ static void plain_end_lines(char *text, const char *end)
         if (!has_lf || memmem(cr, (size_t)(next - cr), "NCCL ", 5) != NULL)
             *cr = '\n';
     }
-}
-
-size_t stp_plain(char *text, size_t len)
-{
-    const char *const end = text + len, *s = text, *line;
-    char *out = text;
-    size_t n;
-
-    plain_end_lines(text, end);
     while ((line = stp_next_line(&s, end, &n)) != NULL) {
         const bool is_ended = s[-1] == '\n';
 

@@ -226,22 +226,11 @@ struct table_shape {
     size_t n_out;
 };
 
-static size_t table_sum_widths(const struct stp_table *t,
-                               struct table_shape *shape)
-{
-    size_t sum = 0;
-
-    for (size_t c = 0; c < t->n_columns; c++)
-        if (!shape->is_out[c]) {
-            sum += (size_t)shape->width[c] + (sum > 0 ? 2 : 0);
-            shape->last = c;
-        }
-    return sum;
-}
-
 static void table_fit(const struct stp_table *t, FILE *fp,
                       struct table_shape *shape)
 {
+    size_t sum = 0; /* with two blanks behind each column */
+
     *shape = (struct table_shape){0};
     for (size_t i = 0; i < t->n_cells; i++) {
         int len = (int)strlen(t->cells[i]);
@@ -251,12 +240,18 @@ static void table_fit(const struct stp_table *t, FILE *fp,
     }
     if (t->format == STP_TABLE_TEXT)
         shape->columns = stp_terminal_columns(fp);
-    for (size_t c = t->n_columns; table_sum_widths(t, shape) > shape->columns &&
-                                  shape->columns > 0 && c-- > 0;)
+    for (size_t c = 0; c < t->n_columns; c++)
+        sum += (size_t)shape->width[c] + 2;
+    for (size_t c = t->n_columns;
+         sum > shape->columns + 2 && shape->columns > 0 && c-- > 0;)
         if (t->is_spare[c]) {
             shape->is_out[c] = true;
             shape->n_out++;
+            sum -= (size_t)shape->width[c] + 2;
         }
+    for (size_t c = 0; c < t->n_columns; c++)
+        if (!shape->is_out[c])
+            shape->last = c;
 }
 
 static void table_print_line(const struct stp_table *t, size_t first,

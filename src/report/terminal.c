@@ -39,26 +39,19 @@ FILE *stp_paragraph_begin(struct stp_paragraph *p, FILE *out)
     return p->text;
 }
 
-/* The length of the line that the text begins with. */
-static size_t paragraph_line_len(const char *text, size_t columns)
-{
-    size_t len = strlen(text);
-
-    if (len <= columns)
-        return len;
-    for (len = columns; len > 0 && text[len] != ' ';)
-        len--;
-    return len > 0 ? len : strcspn(text, " ");
-}
-
 void stp_paragraph_end(struct stp_paragraph *p)
 {
     const size_t columns = stp_terminal_columns(p->out);
 
     if (p->text != p->out && fclose(p->text) == 0)
         for (const char *s = p->buffer; *s != '\0';) {
-            const size_t len = paragraph_line_len(s, columns);
+            size_t len = strlen(s);
 
+            if (len > columns)
+                for (len = columns; len > 0 && s[len] != ' ';)
+                    len--;
+            if (len == 0)
+                len = strcspn(s, " ");
             fprintf(p->out, "%.*s", (int)len, s);
             s += len + strspn(s + len, " ");
             if (*s != '\0')

@@ -290,22 +290,6 @@ static bool curves_comparable(const struct stp_curve *a,
            a->like.graph == b->like.graph;
 }
 
-static double curves_fastest_us(const struct stp_curves *all,
-                                const struct stp_curve *like, uint64_t n_bytes)
-{
-    double best = INFINITY;
-
-    for (size_t i = 0; i < all->n_curves; i++)
-        if (curves_comparable(&all->curves[i], like)) {
-            const struct stp_curve_point *p =
-                stp_curve_at(&all->curves[i], n_bytes);
-
-            if (p != NULL)
-                best = fmin(best, p->us.mean);
-        }
-    return best;
-}
-
 /* AUTO first, then the fastest arms, then in the order of the files. */
 static int curve_order_ranked(const void *pa, const void *pb)
 {
@@ -340,9 +324,16 @@ struct stp_labelled_set stp_pick_curves(const struct stp_curves *curves,
         ranked[n].curve = c;
         for (size_t k = 0; k < c->n_points; k++) {
             const double us = c->points[k].us.mean;
-            const double best =
-                curves_fastest_us(curves, c, c->points[k].n_bytes);
+            double best = INFINITY; /* of all that compare with it */
 
+            for (size_t m = 0; m < curves->n_curves; m++) {
+                const struct stp_curve *other = &curves->curves[m];
+                const struct stp_curve_point *p =
+                    stp_curve_at(other, c->points[k].n_bytes);
+
+                if (p != NULL && curves_comparable(other, c))
+                    best = fmin(best, p->us.mean);
+            }
             ranked[n].n_fastest += us <= best;
             ranked[n].behind += log(us / best) / (double)c->n_points;
         }

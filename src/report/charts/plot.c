@@ -222,29 +222,6 @@ static void plot_write_lines(const struct stp_curves *curves,
 
 /* ---- bars ---- */
 
-/* Writes the bars of a series; returns false if it has none. */
-static bool plot_write_series(const struct stp_labelled_set *set,
-                              const char *series, struct stp_chart *chart)
-{
-    bool any = false;
-
-    for (size_t i = 0; i < set->n; i++) {
-        const struct stp_labelled *l = &set->all[i];
-        const struct stp_curve_point *p = stp_study_100mb(l->curve);
-
-        if (p == NULL || strcmp(l->series, series) != 0)
-            continue;
-        if (!any)
-            stp_chart_block(chart);
-        any = true;
-        stp_chart_field(chart, series);
-        fprintf(chart->data, "%u\t%" PRIu64 "\t%.6g\t%s\n",
-                l->curve->like.n_ranks, p->n_bytes, p->us.mean / 1e3,
-                stp_source_name(p->source));
-    }
-    return any;
-}
-
 static void plot_write_bars(const struct stp_labelled_set *set,
                             const struct stp_plot *plot,
                             struct stp_chart *chart)
@@ -255,15 +232,26 @@ static void plot_write_bars(const struct stp_labelled_set *set,
 
     stp_chart_arrays(chart, set->n, "titles");
     for (size_t i = 0; i < set->n; i++) {
-        const struct stp_curve_point *p = stp_study_100mb(set->all[i].curve);
+        const char *series = set->all[i].series;
+        bool has_bars = false;
 
-        if (stp_is_new_series(set, i) &&
-            plot_write_series(set, set->all[i].series, chart))
-            stp_chart_text_at(chart, "titles", n++, set->all[i].series);
-        if (p == NULL)
-            continue;
-        min_mb = fmin(min_mb, (double)p->n_bytes / 1e6);
-        max_mb = fmax(max_mb, (double)p->n_bytes / 1e6);
+        for (size_t k = i; stp_is_new_series(set, i) && k < set->n; k++) {
+            const struct stp_curve *c = set->all[k].curve;
+            const struct stp_curve_point *p = stp_study_100mb(c);
+
+            if (p == NULL || strcmp(set->all[k].series, series) != 0)
+                continue;
+            if (!has_bars) {
+                stp_chart_block(chart);
+                stp_chart_text_at(chart, "titles", n++, series);
+            }
+            has_bars = true;
+            stp_chart_field(chart, series);
+            fprintf(chart->data, "%u\t%" PRIu64 "\t%.6g\t%s\n", c->like.n_ranks,
+                    p->n_bytes, p->us.mean / 1e3, stp_source_name(p->source));
+            min_mb = fmin(min_mb, (double)p->n_bytes / 1e6);
+            max_mb = fmax(max_mb, (double)p->n_bytes / 1e6);
+        }
     }
     if (min_mb == max_mb)
         snprintf(of, sizeof(of), " of %.4g MB", min_mb);

@@ -22,19 +22,6 @@ bool stp_iteration_several(const struct stp_iteration_report *report)
     return report->several || report->summary->n_settings > 1;
 }
 
-/* "8M_", with the largest unit that divides it, or "1000_". */
-static void iteration_name_size(uint64_t n_bytes, char name[32])
-{
-    static const char units[] = {'G', 'M', 'K', '_'};
-    unsigned i = 0;
-
-    while (i < 3 && (n_bytes < (uint64_t)1 << (30 - 10 * i) ||
-                     n_bytes % ((uint64_t)1 << (30 - 10 * i)) != 0))
-        i++;
-    snprintf(name, 32, "%" PRIu64 "%c%s", n_bytes >> (30 - 10 * i), units[i],
-             i < 3 ? "_" : "");
-}
-
 void stp_iteration_setting_name(const struct stp_iteration_setting *setting,
                                 bool has_size, char name[STP_SETTING_NAME])
 {
@@ -43,10 +30,15 @@ void stp_iteration_setting_name(const struct stp_iteration_setting *setting,
     bool training = w->compute != STP_COMPUTE_GEMM;
     bool usual = m->coll == (w->mode == STP_MODE_FSDP ? ncclFuncAllGather
                                                       : ncclFuncAllReduce);
-    char product[48], size[32] = "";
+    char product[48], size[32] = ""; /* "8M_", or "1000_" */
+    int shift = 30;                  /* of the largest unit that divides it */
 
+    while (shift > 0 && (m->n_bytes >> shift == 0 ||
+                         m->n_bytes >> shift << shift != m->n_bytes))
+        shift -= 10;
     if (has_size)
-        iteration_name_size(m->n_bytes, size);
+        snprintf(size, sizeof(size), "%" PRIu64 "%.*s_", m->n_bytes >> shift,
+                 shift > 0, &" KMG"[shift / 10]);
     if (w->mode == STP_MODE_TRACE) {
         snprintf(name, STP_SETTING_NAME, "%s_%s", stp_mode_name(w->mode),
                  stp_coll_name(m->coll));

@@ -144,20 +144,6 @@ static void rules_add_evidence(const struct stp_point *p,
         stp_arm_name(&rule->arm, e->best);
 }
 
-/* Whether a rule of stages is the derived one of the situation, too. */
-static bool rules_decide_alike(const struct stp_rule *rule,
-                               const struct stp_derived_rule *derived,
-                               const struct stp_memory_situation *s)
-{
-    return rule->graph == (int)s->graph && rule->coll == derived->coll &&
-           rule->bytes.min == derived->min_bytes &&
-           rule->bytes.max == derived->max_bytes &&
-           rule->nodes.min == derived->n_nodes &&
-           rule->ranks.min == derived->n_ranks &&
-           rule->memory == (int)derived->arm.setup.memory &&
-           rule->min_ctas == derived->arm.setup.min_ctas;
-}
-
 /* Sizes at which only arms of tuners were measured say nothing, and break no
  * range; but where bits are to stay, those of memory may have been left out. */
 static enum stp_status rules_gather(struct gathering *g,
@@ -182,7 +168,15 @@ static enum stp_status rules_gather(struct gathering *g,
         struct stp_memory_rule *same = g->out.rules;
         struct stp_memory_rule *end = same + g->out.table.n_rules;
 
-        while (same < end && !rules_decide_alike(&same->rule, rule, s))
+        while (same < end &&
+               (same->rule.graph != (int)s->graph ||
+                same->rule.coll != rule->coll ||
+                same->rule.bytes.min != rule->min_bytes ||
+                same->rule.bytes.max != rule->max_bytes ||
+                same->rule.nodes.min != rule->n_nodes ||
+                same->rule.ranks.min != rule->n_ranks ||
+                same->rule.memory != (int)rule->arm.setup.memory ||
+                same->rule.min_ctas != rule->arm.setup.min_ctas))
             same++;
         if (same < end) { /* whether compute waits or not */
             same->rule.overlap = -1;

@@ -96,19 +96,6 @@ static bool normal_ran(const struct size *s, const struct stp_measurement **ran)
     return *ran != NULL && (*ran)->ran_proto >= 0;
 }
 
-/* Time here over time there, where it is out of line: beyond a quarter, and
- * beyond twice what is only an estimate; NaN elsewhere. */
-static bool normal_is_off(const struct size *s, double *ratio_ret)
-{
-    const double ratio = s->there != NULL ? s->us / s->there->us : (double)NAN;
-    const double most =
-        s->there != NULL && stp_source_is_estimate(s->there->m.source) ? 2
-                                                                       : 1.25;
-
-    *ratio_ret = ratio;
-    return ratio > most || ratio < 1 / most;
-}
-
 /* Says how the size is out of line with its neighbours; false if it is not. */
 static bool normal_judge(const struct stp_normal *normal, const struct size *s,
                          const struct size *before, const struct size *after,
@@ -196,15 +183,19 @@ void stp_print_normal(const struct stp_normal *normal, bool is_json, FILE *fp)
         struct size *s = &sizes.at[i];
         const bool has_before = i > 0 && normal_is_series(s - 1, s);
         const bool has_after = i + 1 < sizes.n && normal_is_series(s, s + 1);
-        double ratio;
 
         if (others.n > 0)
             s->there =
                 bsearch(s, others.at, others.n, sizeof(*s), normal_order);
-        const bool is_off = normal_is_off(s, &ratio);
+        /* Beyond a quarter, or twice what is only an estimate, is no line. */
+        const double ratio = s->there != NULL ? s->us / s->there->us : NAN;
+        const double most =
+            s->there != NULL && stp_source_is_estimate(s->there->m.source)
+                ? 2
+                : 1.25;
         const bool is_found = normal_judge(normal, s, has_before ? s - 1 : NULL,
                                            has_after ? s + 1 : NULL, finding) ||
-                              is_off;
+                              ratio > most || ratio < 1 / most;
 
         n_found += is_found;
         if (!is_found && !is_json)
