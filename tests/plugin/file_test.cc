@@ -385,8 +385,9 @@ TEST_F(PluginFile, IsParsedAsWhatItIs)
     stp_policy_free(policy);
 }
 
+// clang-format off
 // A file of 'size' letters, or, of 0, one whose size nobody knows.
-struct ReadCase {
+const struct {
     const char *name;
     size_t size;
     std::deque<ssize_t> reads;
@@ -395,10 +396,7 @@ struct ReadCase {
     size_t len;      // of letters that are read
     const char *why; // of a failure
     int n_reads;
-};
-
-// clang-format off
-const ReadCase kReads[] = {
+} kReads[] = {
     {"whole", 5, {}, 5, STP_OK, 5, "", 1},
     {"one byte", 1, {}, 1, STP_OK, 1, "", 1},
     {"in pieces", 5, {1, -EINTR, 2}, 9, STP_OK, 5, "", 4},
@@ -419,7 +417,7 @@ const ReadCase kReads[] = {
 
 TEST_F(PluginFile, IsReadToItsEndButNoFurtherThanItsLimit)
 {
-    for (const ReadCase &c : kReads) {
+    for (const auto &c : kReads) {
         SCOPED_TRACE(c.name);
         char *text = nullptr;
         size_t len = 99;
@@ -458,12 +456,6 @@ TEST_F(PluginFile, OfUnknownSizeMayBeLong)
     free(text);
 }
 
-struct Refused {
-    const char *name;
-    int flags;
-    const char *why; // nullptr: it is opened
-};
-
 // The rule itself is tested in trust_test; here, that files, links and folders
 // are the ones that it is asked about.
 TEST_F(PluginFile, OfAnotherUserIsOpenedWhereOnlyItsOwnerMayLayIt)
@@ -477,7 +469,11 @@ TEST_F(PluginFile, OfAnotherUserIsOpenedWhereOnlyItsOwnerMayLayIt)
     constexpr char kAllWrite[] =
         "all users may write it, expected a file that they may not (chmod o-w)";
     constexpr int kAppend = O_WRONLY | O_APPEND | O_CREAT;
-    const Refused cases[] = {
+    const struct {
+        const char *name;
+        int flags;
+        const char *why; // nullptr: it is opened
+    } cases[] = {
         {"closed/theirs", O_RDONLY, nullptr},
         {"closed/theirs", kAppend, nullptr},
         {"tmp/theirs", O_RDONLY, nullptr},
@@ -526,7 +522,7 @@ TEST_F(PluginFile, OfAnotherUserIsOpenedWhereOnlyItsOwnerMayLayIt)
     ASSERT_EQ(
         0, symlink("../open/theirs", Path("closed/to_theirs_in_open").c_str()));
 
-    for (const Refused &c : cases) {
+    for (const auto &c : cases) {
         const int fd = stp_file_open(Path(c.name).c_str(), c.flags);
         const int error = errno;
 

@@ -13,13 +13,11 @@ namespace
 
 namespace fs = std::filesystem;
 
-struct HostCase {
+const struct {
     const char *name;
     std::vector<const char *> pages; // of its GPUs; NULL: without a page
     const char *want;
-};
-
-const HostCase kHosts[] = {
+} kHosts[] = {
     {"no_gpu", {}, ""},
     {"one", {"Model: \t\t NVIDIA H200\nIRQ:   16\n"}, "NVIDIA H200"},
     {"model_is_not_the_first_line",
@@ -42,7 +40,7 @@ const HostCase kHosts[] = {
 
 TEST(GpuModel, IsWhatAllGpusOfTheHostHave)
 {
-    for (const HostCase &c : kHosts) {
+    for (const auto &c : kHosts) {
         SCOPED_TRACE(c.name);
         const TemporaryFolder folder;
         int n = 0;

@@ -25,18 +25,17 @@ constexpr const char *kInUse[] = {"2.22", "2.24", "2.28", "2.30"};
 
 using StaticPluginFiles = OnAllRanks;
 
-struct Held {
+constexpr struct {
     const char *variable;
     const char *overlap; // NCCL_WORKLOAD_OVERLAP
-};
-constexpr Held kHeld[] = {{"NCCL_TUNER_CONFIG_FILE", "0"},
-                          {"STEPTUNE_OVERLAP_CONFIG_FILE", "1"}};
+} kHeld[] = {{"NCCL_TUNER_CONFIG_FILE", "0"},
+             {"STEPTUNE_OVERLAP_CONFIG_FILE", "1"}};
 
 TEST_F(StaticPluginFiles, AFifoHoldsNoRank)
 {
     const std::string fifo = Fifo();
 
-    for (const Held &h : kHeld)
+    for (const auto &h : kHeld)
         for (const char *nccl_version : kInUse) {
             SCOPED_TRACE(std::string(h.variable) + " " + nccl_version);
             ClearEnvironment();

@@ -48,22 +48,20 @@ TEST_F(StaticPlugin, WouldBeCaughtIfItSetTheChannelsToOne)
     }
 }
 
+// clang-format off
+constexpr char kRange[] = "allreduce,1024,4096,tree,simple,2,-1,-1\nallgather,0,inf,ring,simple,2,-1,8\n";
+// No NVLS on h200x4; tree does not broadcast anywhere.
+constexpr char kRuledOut[] = "allreduce,0,inf,nvls,simple,4,-1,-1\nallreduce,0,inf,tree,ll,2,-1,-1\n"
+                             "broadcast,0,inf,tree,ll,2,-1,-1\n";
 // One call under a policy, in every version of the interface.
-struct Decided {
+const struct {
     const char *name;
     const char *machine, *policy;
     ncclFunc_t coll;
     size_t n_bytes;
     int algo, proto;     // -1: NCCL decides
     int asked, channels; // 0: NCCL's
-};
-
-// clang-format off
-constexpr char kRange[] = "allreduce,1024,4096,tree,simple,2,-1,-1\nallgather,0,inf,ring,simple,2,-1,8\n";
-// No NVLS on h200x4; tree does not broadcast anywhere.
-constexpr char kRuledOut[] = "allreduce,0,inf,nvls,simple,4,-1,-1\nallreduce,0,inf,tree,ll,2,-1,-1\n"
-                             "broadcast,0,inf,tree,ll,2,-1,-1\n";
-const Decided kDecided[] = {
+} kDecided[] = {
     {"a_call_that_a_rule_matches", "h200x4", kRange, ncclFuncAllReduce, 4096, NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 2, 0},
     {"more_bytes_than_it_names", "h200x4", kRange, ncclFuncAllReduce, 4104, -1, -1, 0, 0},
     {"other_ranks_than_it_names", "h200x4", kRange, ncclFuncAllGather, 4096, -1, -1, 0, 0},
@@ -78,7 +76,7 @@ const Decided kDecided[] = {
 
 TEST_F(StaticPlugin, DecidesAlikeInEveryTunerVersion)
 {
-    for (const Decided &c : kDecided) {
+    for (const auto &c : kDecided) {
         machine_ = LoadMachine(c.machine);
         Policy(c.policy);
         for (const NcclVersion &v : kVersions) {

@@ -10,12 +10,6 @@ extern "C" {
 namespace
 {
 
-struct Good {
-    const char *text;
-    const char *fields; // as Fields() has them
-    const char *place;
-};
-
 std::string Fields(const stp_store_address &a)
 {
     return a.engine == STP_STORE_FOLDER ? std::string("folder ") + a.folder
@@ -24,7 +18,11 @@ std::string Fields(const stp_store_address &a)
 }
 
 // clang-format off
-const Good kGood[] = {
+const struct {
+    const char *text;
+    const char *fields; // as Fields() has them
+    const char *place;
+} kGood[] = {
     {"tcpstore://a:1", "tcp host a port 1", "the store at a port 1"},
     {"tcpstore://[::1]:65535", "tcp host ::1 port 65535", "the store at ::1 port 65535"},
     {"file:///a/b%20c", "folder /a/b c", "the folder /a/b c"},
@@ -34,7 +32,7 @@ const Good kGood[] = {
 
 TEST(AnAddress, HasAnEngineAndItsParts)
 {
-    for (const Good &c : kGood) {
+    for (const auto &c : kGood) {
         stp_store_address address{};
         char place[STP_STORE_PLACE];
         ASSERT_TRUE(stp_store_parse(c.text, &address)) << c.text;

@@ -122,16 +122,14 @@ mock_call OfRun(int n_pipe_ops, mock_call call)
     return call;
 }
 
-struct GroupCase {
-    const char *name;
-    std::vector<mock_call> calls;
-    std::vector<Question> want;
-};
-
 TEST_F(Group, AsksOnceForEachRunWithinAFactorOfFour)
 {
     const size_t m = 1 << 20;
-    const GroupCase cases[] = {
+    const struct {
+        const char *name;
+        std::vector<mock_call> calls;
+        std::vector<Question> want;
+    } cases[] = {
         {"one", {Call(kAr, m)}, {{kAr, m, 1, 0}}},
         {"equal", {Call(kAr, m), Call(kAr, m)}, {{kAr, 2 * m, 1, 0}}},
         {"just_within",
@@ -199,7 +197,7 @@ TEST_F(Group, AsksOnceForEachRunWithinAFactorOfFour)
         {"empty", {}, {}},
     };
 
-    for (const GroupCase &c : cases) {
+    for (const auto &c : cases) {
         SCOPED_TRACE(c.name);
         questions.clear();
         EXPECT_EQ(ncclSuccess, Run(c.calls)) << mock_last_error();

@@ -84,16 +84,14 @@ TEST(H200x4Timings, ReproduceEveryInterleavedMean)
     }
 }
 
-struct GainCase {
-    ncclFunc_t coll;
-    size_t n_bytes;
-    int proto; // of the ring that beats NCCL's choice
-    double gain;
-};
-
 TEST(H200x4Timings, ReproduceTheMeasuredGains)
 {
-    const GainCase cases[] = {
+    const struct {
+        ncclFunc_t coll;
+        size_t n_bytes;
+        int proto; // of the ring that beats NCCL's choice
+        double gain;
+    } cases[] = {
         {ncclFuncAllGather, 3905536, NCCL_PROTO_LL128, 1.38},
         {ncclFuncReduceScatter, 3905536, NCCL_PROTO_LL, 1.20},
         {ncclFuncAllReduce, 9536512, NCCL_PROTO_LL128, 1.07},
@@ -102,7 +100,7 @@ TEST(H200x4Timings, ReproduceTheMeasuredGains)
     Nccl nccl = MakeNccl({});
     Comm comm = MakeComm(nccl, machine);
 
-    for (const GainCase &c : cases) {
+    for (const auto &c : cases) {
         mock_call call = Call(c.coll, c.n_bytes);
         mock_outcome chosen;
         ASSERT_EQ(ncclSuccess,
@@ -117,17 +115,15 @@ TEST(H200x4Timings, ReproduceTheMeasuredGains)
 
 // ---- no recording ----
 
-struct BadRun {
-    mock_run run;
-    double round;
-    double iteration;
-    const char *error;
-};
-
 TEST(MachineTime, RefusesWhatHasNone)
 {
     // clang-format off
-    const BadRun cases[] = {
+    const struct {
+        mock_run run;
+        double round;
+        double iteration;
+        const char *error;
+    } cases[] = {
         {{ncclFuncAllGather, 8, NCCL_ALGO_TREE, NCCL_PROTO_LL, 0}, 0, 0, "no time for allgather with tree/ll: nothing was recorded on h200x4, and NCCL rules it out"},
         {{ncclFuncAllReduce, 8, -1, -1, 0}, 0, 0, "no time for collective 4, algorithm -1 and protocol -1"},
         {{static_cast<ncclFunc_t>(NCCL_NUM_TUNED_FUNCS), 8, 1, 0, 0}, 0, 0, "no time for collective 5, algorithm 1 and protocol 0"},
@@ -144,7 +140,7 @@ TEST(MachineTime, RefusesWhatHasNone)
     // clang-format on
     Machine machine = LoadMachine("h200x4");
 
-    for (const BadRun &c : cases) {
+    for (const auto &c : cases) {
         mock_time time{-1, MOCK_TIME_MODELLED};
         EXPECT_EQ(ncclInvalidArgument,
                   mock_machine_time(machine.get(), &c.run, c.round, c.iteration,

@@ -290,15 +290,13 @@ TEST(Sizes, ShareGpusUnlessEachRankCanHaveOne)
     EXPECT_EQ(0, mock_machine_get_info(Resized(shared, 1).get())->n_gpus);
 }
 
-struct RefusedSize {
-    const char *machine;
-    int n_ranks;
-    const char *error;
-};
-
 TEST(Sizes, ThatCannotBeAreRefused)
 {
-    const RefusedSize cases[] = {
+    const struct {
+        const char *machine;
+        int n_ranks;
+        const char *error;
+    } cases[] = {
         {"h100x8", 16,
          "h100x8 with 16 GPUs, but it is one node of 8 and its search graphs "
          "have no network: take a machine of several nodes, such as h100n2x8 "
@@ -321,7 +319,7 @@ TEST(Sizes, ThatCannotBeAreRefused)
          "h100n2x8 with 1000008 GPUs, expected 1 to 1000000"},
     };
 
-    for (const RefusedSize &c : cases) {
+    for (const auto &c : cases) {
         Machine machine = LoadMachine(c.machine);
         mock_machine *resized = nullptr;
 

@@ -34,17 +34,15 @@ class Versions : public Scripted
     Machine machine_ = LoadMachine("h200x4");
 };
 
-struct Nothing {
-    const char *version;
-    const char *text;
-};
-
 TEST_F(Versions, LogsThatNothingIsLeft)
 {
     const char kOld[] = "Error : no algorithm/protocol available";
     const char kNew[] = "Error : no algorithm/protocol available for function "
                         "ReduceScatter with datatype ncclFloat32.";
-    const Nothing cases[] = {
+    const struct {
+        const char *version;
+        const char *text;
+    } cases[] = {
         {"2.22", kOld},
         {"2.23", kOld},
         {"2.24", kNew},
@@ -66,7 +64,7 @@ TEST_F(Versions, LogsThatNothingIsLeft)
     mock_call call = Call(ncclFuncReduceScatter, 1 << 20);
     call.element_size = 4;
 
-    for (const Nothing &c : cases) {
+    for (const auto &c : cases) {
         Log log;
         EXPECT_EQ(ncclInternalError, Try(Options(c.version), call));
         EXPECT_STREQ(c.text, mock_last_error()) << c.version;
@@ -76,17 +74,15 @@ TEST_F(Versions, LogsThatNothingIsLeft)
     }
 }
 
-struct Decided {
-    const char *version;
-    std::vector<std::string> lines; // with TUNING alone
-};
-
 // 1 MiB over 4 ranks; the log of rank 0 and of rank 1.
 TEST_F(Versions, LogsDecisions)
 {
     const char kScheduled[] = "AllGather: 262144 Bytes -> Algo RING proto "
                               "SIMPLE channel{Lo..Hi}={0..2}";
-    const Decided cases[] = {
+    const struct {
+        const char *version;
+        std::vector<std::string> lines; // with TUNING alone
+    } cases[] = {
         {"2.22", {"1048576 Bytes -> Algo 1 proto 2 time 0.250000"}},
         {"2.23", {"AllGather: 1048576 Bytes -> Algo 1 proto 2 time 0.250000"}},
         {"2.24", {kScheduled}},
@@ -101,7 +97,7 @@ TEST_F(Versions, LogsDecisions)
     };
     mock_call call = Call(ncclFuncAllGather, 1 << 20);
 
-    for (const Decided &c : cases) {
+    for (const auto &c : cases) {
         Nccl nccl = MakeNccl(Options(c.version));
         Comm comm = MakeComm(nccl, machine_);
         Log log;
@@ -137,22 +133,20 @@ TEST_F(Versions, AGroupLogsALinePerCollectiveWithItsChannels)
                             "SIMPLE channel{Lo..Hi}={2..3}"));
 }
 
-struct User {
-    const char *version;
-    ncclResult_t want;
-};
-
 // NCCL_ALGO=tree allows nothing for a broadcast, except for the fallback to
 // rings.
 TEST_F(Versions, AForbiddenRingComesBackUpTo2_23)
 {
-    const User cases[] = {{"2.21", ncclSuccess},
-                          {"2.22", ncclSuccess},
-                          {"2.23", ncclSuccess},
-                          {"2.24", ncclInvalidUsage},
-                          {"2.28", ncclInvalidUsage}};
+    const struct {
+        const char *version;
+        ncclResult_t want;
+    } cases[] = {{"2.21", ncclSuccess},
+                 {"2.22", ncclSuccess},
+                 {"2.23", ncclSuccess},
+                 {"2.24", ncclInvalidUsage},
+                 {"2.28", ncclInvalidUsage}};
 
-    for (const User &c : cases) {
+    for (const auto &c : cases) {
         mock_nccl_options options{c.version};
         options.algo = "tree";
         EXPECT_EQ(c.want, Try(options, Call(ncclFuncBroadcast, 1 << 20)))

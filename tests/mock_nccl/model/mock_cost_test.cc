@@ -85,15 +85,13 @@ TEST_F(OnH200x4, CallsNoTunerForZeroBytes)
     EXPECT_EQ(0, got.n_channels);
 }
 
-struct BadCall {
-    const char *name;
-    mock_call call;
-    const char *error;
-};
-
 TEST_F(OnH200x4, RejectsInvalidCalls)
 {
-    const BadCall cases[] = {
+    const struct {
+        const char *name;
+        mock_call call;
+        const char *error;
+    } cases[] = {
         {"coll", {static_cast<ncclFunc_t>(5), 8}, "no collective 5"},
         {"type", {ncclFuncAllReduce, 8, 3}, "no type of 3 bytes"},
         {"pipe", {ncclFuncAllReduce, 8, 0, -1}, "-1 operations in a group"},
@@ -102,7 +100,7 @@ TEST_F(OnH200x4, RejectsInvalidCalls)
          "no fp8 type of 2 bytes"},
     };
 
-    for (const BadCall &c : cases) {
+    for (const auto &c : cases) {
         mock_outcome outcome;
         EXPECT_EQ(ncclInvalidArgument,
                   mock_comm_collective(comm_.get(), &c.call, &outcome));

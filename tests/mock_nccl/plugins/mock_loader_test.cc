@@ -33,21 +33,18 @@ TEST(Messages, AreCutAsNcclCutsThem)
                             "TUNER/Plugin: " + second + ": " + second + ":"));
 }
 
-struct CutOffCase {
-    const char *version;
-    int want;
-};
-
 TEST(CutOff, IsTheNewestVersionThatTheLibraryKnows)
 {
-    const CutOffCase cases[] = {
-        {"2.21", 2},   {"2.22", 3},   {"2.23", 3}, {"2.24", 4},
-        {"2.25", 4},   {"2.26", 4},   {"2.27", 4}, {"2.28", 5},
-        {"2.28.9", 5}, {nullptr, 5},  {"2.29", 5}, {"2.30.7", 6},
-        {"2.31", 6},   {"2.32.3", 6}, {"2.32", 7}, {"2.33", 7}};
+    const struct {
+        const char *version;
+        int want;
+    } cases[] = {{"2.21", 2},   {"2.22", 3},   {"2.23", 3}, {"2.24", 4},
+                 {"2.25", 4},   {"2.26", 4},   {"2.27", 4}, {"2.28", 5},
+                 {"2.28.9", 5}, {nullptr, 5},  {"2.29", 5}, {"2.30.7", 6},
+                 {"2.31", 6},   {"2.32.3", 6}, {"2.32", 7}, {"2.33", 7}};
     Machine machine = LoadMachine("h200x4");
 
-    for (const CutOffCase &c : cases) {
+    for (const auto &c : cases) {
         Nccl nccl = MakeNccl({c.version, "all_versions", nullptr, 0});
         Comm comm = MakeComm(nccl, machine);
         EXPECT_EQ(c.want, mock_comm_tuner_version(comm.get()))

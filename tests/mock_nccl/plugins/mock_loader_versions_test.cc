@@ -148,25 +148,22 @@ TEST(NetPlugin, IsLoadedAndLoggedLikeInThatVersion)
 
 // ---- how long a tuner stays ----
 
-struct StayCase {
-    const char *version;
-    bool closes;  // when the first two communicators are gone
-    int third;    // the tuner's version for the next one
-    bool reloads; // for the next after one alone
-};
-
 TEST(Stay, AfterTwoCommunicatorsAtOnceIsAsInThatVersion)
 {
-    const StayCase cases[] = {
-        {"2.21", true, 0, false}, {"2.22", false, 3, true},
-        {"2.23", false, 3, true}, {"2.24", false, 4, true},
-        {"2.25", false, 4, true}, {"2.26", false, 4, true},
-        {"2.27", false, 4, true}, {"2.28", false, 5, true},
-        {"2.29", false, 5, true}, {"2.30", false, 6, true},
-        {"2.31", false, 6, true}};
+    const struct {
+        const char *version;
+        bool closes;  // when the first two communicators are gone
+        int third;    // the tuner's version for the next one
+        bool reloads; // for the next after one alone
+    } cases[] = {{"2.21", true, 0, false}, {"2.22", false, 3, true},
+                 {"2.23", false, 3, true}, {"2.24", false, 4, true},
+                 {"2.25", false, 4, true}, {"2.26", false, 4, true},
+                 {"2.27", false, 4, true}, {"2.28", false, 5, true},
+                 {"2.29", false, 5, true}, {"2.30", false, 6, true},
+                 {"2.31", false, 6, true}};
     Machine machine = LoadMachine("h200x4");
 
-    for (const StayCase &c : cases) {
+    for (const auto &c : cases) {
         Nccl nccl = MakeNccl({c.version, "all_versions"});
         Nccl other = MakeNccl({c.version, "all_versions"});
         size_t before;

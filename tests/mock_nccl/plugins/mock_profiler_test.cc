@@ -356,16 +356,14 @@ TEST(MockProfiler, SymmetricKernelsAreLaunchedFirstFrom2_31)
                     "stop 3"));
 }
 
-struct PhaseCase {
-    const char *version;
-    mock_channel_time time;
-    Lines want;
-};
-
 // General kernels wait for other ranks within their only phase.
 TEST(MockProfiler, PhasesAreToldBeforeTheChannelsEndToV7)
 {
-    const PhaseCase cases[] = {
+    const struct {
+        const char *version;
+        mock_channel_time time;
+        Lines want;
+    } cases[] = {
         {"2.30", {100, 900, 200, 800}, {"state 1 22 at 900", "stop 1"}},
         {"2.31",
          {100, 900, 200, 800},
@@ -386,7 +384,7 @@ TEST(MockProfiler, PhasesAreToldBeforeTheChannelsEndToV7)
         {"2.31", {100, 0, 200, 800}, {}}, // lost
     };
 
-    for (const PhaseCase &c : cases) {
+    for (const auto &c : cases) {
         Profiled p(kListener, kKernels | NCCL_PROFILE_KERNEL_PHASE,
                    NCCL_PROFILE_KERNEL_CH | NCCL_PROFILE_KERNEL_PHASE,
                    c.version);

@@ -258,15 +258,13 @@ TEST_F(Layouts, AreCaughtIfChunksAloneDiffer)
     chunk_script = nullptr;
 }
 
-struct End {
-    const char *how;
-    void (*before_step)(void *, int rank, size_t step);
-    const char *expected;
-};
-
 TEST_F(Layouts, AProcessThatEndsIsNamed)
 {
-    const End ends[] = {
+    const struct {
+        const char *how;
+        void (*before_step)(void *, int rank, size_t step);
+        const char *expected;
+    } ends[] = {
         {"exit",
          [](void *, int rank, size_t step) {
              if (rank == 1 && step == 2)
@@ -281,7 +279,7 @@ TEST_F(Layouts, AProcessThatEndsIsNamed)
          "step 0, rank 2: its process ended: Killed"},
     };
 
-    for (const End &end : ends) {
+    for (const auto &end : ends) {
         SCOPED_TRACE(end.how);
         Ranks ranks = Join(MOCK_PROCESSES);
         script_.before_step = end.before_step;

@@ -39,21 +39,19 @@ class OnlineLife : public OnlinePlugin
 
 // ---- what it refuses ----
 
-struct Bad {
-    const char *variable;
-    const char *value;
-};
-
 TEST_F(OnlineLife, ABadSettingIsOneWarningAndNcclTunesAlone)
 {
-    const Bad cases[] = {
+    const struct {
+        const char *variable;
+        const char *value;
+    } cases[] = {
         {"STEPTUNE_STRATEGY", "ucb"}, {"STEPTUNE_OBJECTIVE", "time"},
         {"STEPTUNE_ARMS", "ring"},    {"NCCL_TUNER_EPS", "1.5"},
         {"STEPTUNE_MIN_GAIN", "2%"},  {"STEPTUNE_FREEZE", "yes"},
     };
     Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
 
-    for (const Bad &c : cases) {
+    for (const auto &c : cases) {
         warnings_.clear();
         Set(c.variable, c.value);
         Nccl nccl = StartOnline();

@@ -166,17 +166,15 @@ TEST_F(OnlineSettings, ReadsArms)
     EXPECT_EQ(64, set_->rules.bandit.arms[0].n_channels);
 }
 
-struct Refusal {
-    const char *name;
-    const char *value;
-    const char *text;
-};
-
 TEST_F(OnlineSettings, RefusesWhatMeansNothing)
 {
     const std::string arms = "arms such as tree/simple,ring/ll128/16, at most "
                              "31";
-    const Refusal cases[] = {
+    const struct {
+        const char *name;
+        const char *value;
+        const char *text;
+    } cases[] = {
         {"STEPTUNE_STRATEGY", "ucb", "halving or epsilon"},
         {"STEPTUNE_OBJECTIVE", "time", "auto, gpu or file"},
         {"STEPTUNE_BITS", "other", "same"},
@@ -209,7 +207,7 @@ TEST_F(OnlineSettings, RefusesWhatMeansNothing)
         {"STEPTUNE_ARMS", "Ring/ll", arms.c_str()},
     };
 
-    for (const Refusal &c : cases) {
+    for (const auto &c : cases) {
         setenv(c.name, c.value, 1);
         EXPECT_EQ(STP_ERR_SYNTAX, Read()) << c.name << "=" << c.value;
         EXPECT_EQ(std::string(c.name) + " is '" + c.value + "', expected " +

@@ -107,13 +107,11 @@ class OnlineTrace : public OnlinePlugin
     std::vector<mock_job_run> runs_;
 };
 
-struct Tuned {
+const struct {
     const char *name;
     const char *version;
     const char *tuner; // NULL: none
-};
-
-const Tuned kTuned[] = {
+} kTuned[] = {
     {"v4_alone", "2.27", nullptr},       {"v4_policy", "2.27", STP_STATIC},
     {"v5_alone", "2.28", nullptr},       {"v5_policy", "2.28", STP_STATIC},
     {"v5_anothers", "2.28", STP_ECHO},   {"v5_learning", "2.28", STP_PLUGIN},
@@ -123,7 +121,7 @@ const Tuned kTuned[] = {
 
 TEST_F(OnlineTrace, HasEachCollectiveWithItsTimesWhateverTunes)
 {
-    for (const Tuned &c : kTuned) {
+    for (const auto &c : kTuned) {
         SCOPED_TRACE(c.name);
         fs::remove(Trace());
         runs_.clear();

@@ -39,14 +39,12 @@ TEST_F(IterationFiles, TimesAreMillisecondsInTheirOrder)
                             "iteration_times_ring-simple-16.txt", "rounds.csv",
                             "summary.json", "summary.md"));
 }
-struct NameCase {
+const struct {
     const char *name;
     int mode, compute, coll;
     uint64_t n_bytes;
     double ratio;
-};
-
-const NameCase kNames[] = {
+} kNames[] = {
     {"overlap_8M_ratio1_layers8", STP_MODE_OVERLAP, STP_COMPUTE_GEMM,
      ncclFuncAllReduce, 8 << 20, 1},
     {"fsdp_1536K_ratio0.25_layers8", STP_MODE_FSDP, STP_COMPUTE_GEMM,
@@ -59,7 +57,7 @@ const NameCase kNames[] = {
 
 TEST(IterationNames, SayModeSizeAndWhatIsUnusual)
 {
-    for (const NameCase &c : kNames) {
+    for (const auto &c : kNames) {
         Iterations its;
         stp_iteration_setting &s = its.Setting(c.mode, c.n_bytes, c.ratio);
         s.like.work.compute = c.compute;

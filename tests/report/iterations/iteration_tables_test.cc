@@ -66,13 +66,6 @@ TEST_F(IterationTables, ARatioThatIsNotTheOneAskedForIsSaid)
 }
 // ---- the sentence ----
 
-struct SentenceCase {
-    const char *what;
-    std::vector<std::pair<const char *, stp_gain>> arms;
-    double resolution;
-    const char *sentence;
-};
-
 const stp_gain kFaster{1.05, 1.03, 1.07, 10};
 const stp_gain kMuchFaster{1.25, 1.2, 1.3, 10};
 const stp_gain kUnsure{1.5, 0.9, 2.5, 10};
@@ -80,7 +73,12 @@ const stp_gain kSlower{0.9, 0.85, 0.95, 10};
 const stp_gain kMuchSlower{0.5, 0.4, 0.6, 10};
 const stp_gain kOneRound{1.2, 0, INFINITY, 1};
 
-const SentenceCase kSentences[] = {
+const struct {
+    const char *what;
+    std::vector<std::pair<const char *, stp_gain>> arms;
+    double resolution;
+    const char *sentence;
+} kSentences[] = {
     {"the largest gain that is sure",
      {{"ll", kFaster}, {"ll128", kMuchFaster}, {"simple", kUnsure}},
      0.0123,
@@ -119,7 +117,7 @@ const SentenceCase kSentences[] = {
 
 TEST_F(IterationTables, OneSentenceSaysWhichArmIsTheBest)
 {
-    for (const SentenceCase &c : kSentences) {
+    for (const auto &c : kSentences) {
         SCOPED_TRACE(c.what);
         Iterations its;
         its.Setting(STP_MODE_OVERLAP, kMib).resolution = c.resolution;

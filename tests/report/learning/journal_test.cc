@@ -106,18 +106,16 @@ TEST(Journal, LeavesOutWhatEarlierJobsWrote)
     EXPECT_EQ(0u, Lines(text, 10 * text.size()).size());
 }
 
-struct BadCase {
-    const char *name;
-    std::string text;
-    unsigned line;
-    const char *why;
-};
-
 TEST(Journal, RefusesWhatIsNone)
 {
     const std::string good = "1,1,1,4,window,0,,,,,,,9,,,\n";
     const std::string row = "1,1,1,4,trial,0,allreduce,8,9,";
-    const BadCase cases[] = {
+    const struct {
+        const char *name;
+        std::string text;
+        unsigned line;
+        const char *why;
+    } cases[] = {
         {"measurements", "collective,bytes\nallreduce,8\n", 1, "no journal"},
         {"empty line", "\n" + kHead + good, 1, "no journal"},
         {"short header", "t_us,comm,nNodes,nRanks,event,call,value\n1\n", 1,
@@ -151,7 +149,7 @@ TEST(Journal, RefusesWhatIsNone)
          2, "unit 's', expected us, ms or calls"},
     };
 
-    for (const BadCase &c : cases) {
+    for (const auto &c : cases) {
         stp_journal_lines lines{};
         stp_error err{};
         EXPECT_EQ(STP_ERR_SYNTAX, stp_journal_read(c.text.data(), c.text.size(),

@@ -197,20 +197,18 @@ std::string Set(double gain, const char *comm = "1", const char *us = "500")
            g + "," + g + "\n";
 }
 
-// The gain of the arm 'ring,ll,0' over NCCL's own choice.
-struct GainCase {
-    const char *name;
-    std::string text;
-    size_t n_blocks;
-    double gain;
-};
-
 TEST(Learning, SumsUpWhatAnArmGainsOverWhatRanBefore)
 {
     const std::string ll = "ring,ll,0";
     const std::vector<double> stalled = {1.1, 1.1, .7, 1.1, 1.1},
                               other = {1.3, 1.3, 1.3, 1.8, 1.3};
-    const GainCase cases[] = {
+    // The gain of the arm 'ring,ll,0' over NCCL's own choice.
+    const struct {
+        const char *name;
+        std::string text;
+        size_t n_blocks;
+        double gain;
+    } cases[] = {
         {"alone", Blocks(kOwn, ll, {1.1, 1.21}), 2, std::pow(1.1, 1.5)},
         {"beside a stall", Blocks(kOwn, ll, stalled), 4, 1.1},
         {"over an arm that won",
@@ -233,7 +231,7 @@ TEST(Learning, SumsUpWhatAnArmGainsOverWhatRanBefore)
          Blocks(kOwn, ll, {1.1}) + Block(kOwn, ll, INFINITY), 1, 1.1},
     };
 
-    for (const GainCase &c : cases) {
+    for (const auto &c : cases) {
         Learning l(c.text);
         const stp_bandit_arm arm = {NCCL_ALGO_RING, NCCL_PROTO_LL, 0};
         const size_t at = stp_learning_find_arm(&l.sum.keys[0], &arm);

@@ -110,12 +110,6 @@ class Belonging : public Page
     }
 };
 
-struct BelongCase {
-    const char *name;
-    void (*change)(Set &set);
-    std::vector<std::string> warnings;
-};
-
 #define AS_POLICY ", expected run 11111111 as s.conf."
 #define OF_OTHER  " is left out: it is of run 22222222" AS_POLICY
 
@@ -126,7 +120,11 @@ TEST_F(Belonging, OfOneRunAndOfThePolicyAsItIs)
     const std::string not_here =
         "s.overlap-verify.csv is left out: the policy that it verifies is not "
         "here.";
-    const BelongCase cases[] = {
+    const struct {
+        const char *name;
+        void (*change)(Set &set);
+        std::vector<std::string> warnings;
+    } cases[] = {
         {"what tune leaves", [](Set &) {}, {}},
         {"overlap policy of another run",
          [](Set &s) { s[STP_PAGE_OVERLAP_POLICY].run = kOther; },
@@ -208,7 +206,7 @@ TEST_F(Belonging, OfOneRunAndOfThePolicyAsItIs)
           "NCCL 2.28.9, expected 'NVIDIA H200' with NCCL 2.28.9 as "
           "s.sweep.csv."}},
     };
-    for (const BelongCase &c : cases) {
+    for (const auto &c : cases) {
         SCOPED_TRACE(c.name);
         Set set = OfOneRun();
         c.change(set);

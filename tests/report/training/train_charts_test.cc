@@ -19,13 +19,11 @@ void ExpectGolden(const std::string &chart, const Runs &runs)
 
 // ---- which charts ----
 
-struct Which {
+const struct {
     const char *what;
     std::vector<Setting> runs;
     std::vector<std::string> charts; // but for throughput and loss: always
-};
-
-const Which kWhich[] = {
+} kWhich[] = {
     {"one run", {{"single", "base", "fp32", 1}}, {}},
     {"one run on several GPUs",
      {{"naive", "base", "fp32", 2}},
@@ -61,7 +59,7 @@ const Which kWhich[] = {
 
 TEST(TrainCharts, AreThoseForWhichThereAreRunsToCompare)
 {
-    for (const Which &w : kWhich) {
+    for (const auto &w : kWhich) {
         Runs runs;
         for (const Setting &s : w.runs)
             runs.Add(s, {2, 2});
