@@ -77,13 +77,6 @@ TEST(Arms, RefuseWordsThatMeanNothing)
     EXPECT_THAT(err.text, HasSubstr("channels '128', expected 1 to 64"));
 }
 
-struct NamedArm {
-    const char *name;
-    stp_arm arm;
-    const char *algo; // in files
-    const char *proto;
-};
-
 stp_arm ForcedArm(int algo, int proto, int n_channels, uint32_t chunk)
 {
     return {STP_ARM_FORCED, algo, proto, n_channels, chunk, {}};
@@ -103,7 +96,12 @@ TEST(Arms, HaveNamesThatAreRead)
 {
     // clang-format off
     const int any = STP_ANY, sym = STP_MEMORY_SYM;
-    const NamedArm cases[] = {
+    const struct {
+        const char *name;
+        stp_arm arm;
+        const char *algo; // in files
+        const char *proto;
+    } cases[] = {
         {"auto",          {STP_ARM_AUTO, 0, 0, 0, 0, {}},       "auto",   "auto"},
         {"auto2",         {STP_ARM_AUTO_AGAIN, 0, 0, 0, 0, {}}, "auto2",  "auto2"},
         {"plugin",        {STP_ARM_PLUGIN, 0, 0, 0, 0, {}},     "plugin", "plugin"},
@@ -127,7 +125,7 @@ TEST(Arms, HaveNamesThatAreRead)
     };
     // clang-format on
 
-    for (const NamedArm &c : cases) {
+    for (const auto &c : cases) {
         char name[STP_ARM_NAME];
         stp_arm arm{};
         char algo[STP_ARM_NAME], proto[STP_ARM_NAME];

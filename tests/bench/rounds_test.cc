@@ -79,20 +79,18 @@ class Rounds : public testing::Test
     std::vector<unsigned> places_; // of each round, as the device got it
 };
 
-// By the first of an arm's name and the round: so many times as long.
-struct Disturbed {
-    const char *name;
-    std::map<std::pair<size_t, unsigned>, double> factors; // by arm and round
-    std::vector<unsigned> places; // of what ran beyond five rounds
-    size_t n_left;                // disturbed rounds that stayed
-};
-
 TEST_F(Rounds, RunAgainIfSomethingDisturbedThem)
 {
     const std::vector<stp_arm> arms = {kAuto, kAutoAgain, kRingLl128, kSym};
     const double own[] = {100, 100, 80, 60};
     // clang-format off
-    const Disturbed cases[] = {
+    // By the first of an arm's name and the round: so many times as long.
+    const struct {
+        const char *name;
+        std::map<std::pair<size_t, unsigned>, double> factors; // by arm and round
+        std::vector<unsigned> places; // of what ran beyond five rounds
+        size_t n_left;                // disturbed rounds that stayed
+    } cases[] = {
         {"nothing", {}, {}, 0},
         {"one arm", {{{3, 2}, 1.5}}, {7}, 0},
         {"the first round", {{{0, 0}, 2}}, {5}, 0},
@@ -110,7 +108,7 @@ TEST_F(Rounds, RunAgainIfSomethingDisturbedThem)
     };
     // clang-format on
 
-    for (const Disturbed &c : cases) {
+    for (const auto &c : cases) {
         SCOPED_TRACE(c.name);
         Run(5, arms, [&](size_t arm, unsigned round) {
             const auto it = c.factors.find({arm, round});

@@ -156,13 +156,11 @@ TEST_F(Csv, ReadsEachKindOfField)
     EXPECT_STREQ("", b.text);
 }
 
-struct BadField {
-    const char *column, *field;
-};
-
 TEST_F(Csv, RefusesAFieldOfAnotherKindWithItsPlace)
 {
-    const BadField cases[] = {
+    const struct {
+        const char *column, *field;
+    } cases[] = {
         {"narrow", "1"},    {"narrow", "10"},  {"narrow", "x"},
         {"narrow", ""},     {"narrow", "--"},  {"wide", "-"},
         {"size", "1T"},     {"number", "inf"}, {"number", "1x"},
@@ -172,7 +170,7 @@ TEST_F(Csv, RefusesAFieldOfAnotherKindWithItsPlace)
         {"own", ""},
     };
 
-    for (const BadField &c : cases) {
+    for (const auto &c : cases) {
         const std::string text =
             std::string("skip,") + c.column + "\nfour," + c.field + "\n";
         EXPECT_EQ(STP_ERR_SYNTAX, Read(text)) << text;
@@ -183,17 +181,15 @@ TEST_F(Csv, RefusesAFieldOfAnotherKindWithItsPlace)
     }
 }
 
-struct BadText {
-    const char *text;
-    unsigned line, column;
-    const char *error;
-};
-
 TEST_F(Csv, RefusesATextThatIsNoTable)
 {
     columns_.resize(2);
     columns_[0].required = columns_[1].required = true;
-    const BadText cases[] = {
+    const struct {
+        const char *text;
+        unsigned line, column;
+        const char *error;
+    } cases[] = {
         {"", 0, 0, "no rows, expected a header line and rows"},
         {"# a\nwide,narrow\n", 2, 0,
          "no rows, expected a header line and rows"},
@@ -208,7 +204,7 @@ TEST_F(Csv, RefusesATextThatIsNoTable)
         {"wide,narrow\n1,2,3\n", 2, 1, "3 fields, expected 2 as in the header"},
     };
 
-    for (const BadText &c : cases) {
+    for (const auto &c : cases) {
         EXPECT_EQ(STP_ERR_SYNTAX, Read(c.text)) << c.text;
         EXPECT_EQ(c.line, err_.line) << c.text;
         EXPECT_EQ(c.column, err_.column) << c.text;
@@ -216,18 +212,16 @@ TEST_F(Csv, RefusesATextThatIsNoTable)
     }
 }
 
-struct HeaderCase {
-    std::string text;
-    bool has_it;
-    unsigned line;
-};
-
 TEST(CsvHeader, IsTheFirstLineThatIsNoCommentAndNotEmpty)
 {
     std::string most;
     for (int i = 1; i < STP_CSV_COLUMNS; i++)
         most += "a,";
-    const HeaderCase cases[] = {
+    const struct {
+        std::string text;
+        bool has_it;
+        unsigned line;
+    } cases[] = {
         {most + "b\n", true, 1},
         {most + "a,b\n", false, 1},
         {"a,b\n", true, 1},
@@ -239,7 +233,7 @@ TEST(CsvHeader, IsTheFirstLineThatIsNoCommentAndNotEmpty)
         {"", false, 1},
     };
 
-    for (const HeaderCase &c : cases) {
+    for (const auto &c : cases) {
         unsigned line = 0;
         EXPECT_EQ(c.has_it,
                   stp_csv_has_column(c.text.data(), c.text.size(), "b", &line))
@@ -248,14 +242,12 @@ TEST(CsvHeader, IsTheFirstLineThatIsNoCommentAndNotEmpty)
     }
 }
 
-struct ValueCase {
-    std::string line;
-    std::string value; // of 8 bytes, the end included
-};
-
 TEST(CsvValue, IsTheRestOfAComment)
 {
-    const ValueCase cases[] = {
+    const struct {
+        std::string line;
+        std::string value; // of 8 bytes, the end included
+    } cases[] = {
         {"# gpu: H200", "H200"},
         {"# gpu: ", "before"},
         {"# gpu: X", "X"},
@@ -265,7 +257,7 @@ TEST(CsvValue, IsTheRestOfAComment)
         {"# gpu: a\x1b[1m", "a\\x1B[1"},
     };
 
-    for (const ValueCase &c : cases) {
+    for (const auto &c : cases) {
         char value[8] = "before";
         stp_csv_value(c.line.data(), c.line.size(), "# gpu: ", value,
                       sizeof(value));

@@ -12,16 +12,14 @@ extern "C" {
 namespace
 {
 
-struct TypeCase {
-    stp_type type;
-    std::string name, nccl_name;
-    unsigned size;
-    bool is_integer, is_fp8;
-};
-
 TEST(Types, AreNumberedAsNcclDoesAndHaveTwoNames)
 {
-    const TypeCase cases[] = {
+    const struct {
+        stp_type type;
+        std::string name, nccl_name;
+        unsigned size;
+        bool is_integer, is_fp8;
+    } cases[] = {
         {STP_TYPE_I8, "i8", "int8", 1, true, false},
         {STP_TYPE_U8, "u8", "uint8", 1, true, false},
         {STP_TYPE_I32, "i32", "int32", 4, true, false},
@@ -37,7 +35,7 @@ TEST(Types, AreNumberedAsNcclDoesAndHaveTwoNames)
     };
     int number = 0;
 
-    for (const TypeCase &c : cases) {
+    for (const auto &c : cases) {
         SCOPED_TRACE(c.name);
         EXPECT_EQ(number++, c.type);
         EXPECT_EQ(c.name, stp_type_name(c.type));
@@ -71,20 +69,18 @@ TEST(Operations, AreNumberedAsNcclDoes)
         EXPECT_EQ(-1, stp_op_from_name(name.data(), name.size())) << name;
 }
 
-struct CollectiveCase {
-    int coll;
-    bool reduces, has_root;
-};
-
 TEST(Collectives, CombineElementsOrHaveARoot)
 {
-    const CollectiveCase cases[] = {
+    const struct {
+        int coll;
+        bool reduces, has_root;
+    } cases[] = {
         {ncclFuncBroadcast, false, true},  {ncclFuncReduce, true, true},
         {ncclFuncAllGather, false, false}, {ncclFuncReduceScatter, true, false},
         {ncclFuncAllReduce, true, false},
     };
 
-    for (const CollectiveCase &c : cases) {
+    for (const auto &c : cases) {
         EXPECT_EQ(c.reduces, stp_coll_reduces(c.coll)) << c.coll;
         EXPECT_EQ(c.has_root, stp_coll_has_root(c.coll)) << c.coll;
     }

@@ -67,18 +67,16 @@ TEST(RobustStddev, IsOfTheMostAndNotOfTheFarthest)
     EXPECT_DOUBLE_EQ(1.4826, stp_robust_stddev(sizes, 5));
 }
 
-struct TCase {
-    size_t df;
-    double exact; // from tables of Student's distribution
-};
-
 TEST(StudentsT, AgreesWithTables)
 {
-    const TCase cases[] = {{1, 12.7062}, {3, 3.1824},   {4, 2.7764},
-                           {20, 2.0860}, {21, 2.0796},  {30, 2.0423},
-                           {60, 2.0003}, {120, 1.9799}, {100000, 1.9600}};
+    const struct {
+        size_t df;
+        double exact; // from tables of Student's distribution
+    } cases[] = {{1, 12.7062}, {3, 3.1824},   {4, 2.7764},
+                 {20, 2.0860}, {21, 2.0796},  {30, 2.0423},
+                 {60, 2.0003}, {120, 1.9799}, {100000, 1.9600}};
 
-    for (const TCase &c : cases)
+    for (const auto &c : cases)
         EXPECT_NEAR(c.exact, stp_t975(c.df), 1e-4) << c.df;
     EXPECT_EQ(2.0860, stp_t975(20)); // the last of the table
 }

@@ -153,7 +153,7 @@ TEST(JobRuns, AreComparedByStepsOnlyIfAllHaveThoseOfTheSameCollectives)
 
 // ---- how often an interval is right ----
 
-struct Noise {
+const struct {
     const char *name;
     double white;  // sigma of a run's time, as a share of it
     double walk;   // sigma by which the machine changes from run to run
@@ -162,9 +162,7 @@ struct Noise {
     unsigned n_rounds;
     unsigned n_arms;
     double gain; // of the last arm
-};
-
-const Noise kNoises[] = {
+} kNoises[] = {
     {"quiet", 0.002, 0, 0, 0, 4, 2, 1},
     {"loud", 0.03, 0, 0, 0, 4, 2, 1},
     {"many_rounds", 0.01, 0, 0, 0, 12, 2, 1},
@@ -183,7 +181,7 @@ TEST(JobRuns, IntervalsHoldTheTruthNinetyFiveTimesInAHundred)
 {
     constexpr int kTimes = 2000;
 
-    for (const Noise &c : kNoises) {
+    for (const auto &c : kNoises) {
         std::mt19937_64 random(20261123);
         std::normal_distribution<double> normal;
         int n_right = 0;

@@ -21,16 +21,14 @@ using namespace bandit_job;
 constexpr Arm kTreeLl128Half{NCCL_ALGO_TREE, NCCL_PROTO_LL128, 12};
 // ---- what wins ----
 
-struct WinCase {
-    const char *name;
-    double saved_us;
-    double noise;
-    Arm expected;
-};
-
 TEST(Halving, SettlesWithTheArmThatMakesWindowsShorter)
 {
-    const WinCase cases[] = {
+    const struct {
+        const char *name;
+        double saved_us;
+        double noise;
+        Arm expected;
+    } cases[] = {
         {"by 5 percent", 50, .002, kTreeLl128},
         {"by 1 percent", 10, .002, kTreeLl128},
         {"by 1 percent without noise", 10, 0, kTreeLl128},
@@ -40,7 +38,7 @@ TEST(Halving, SettlesWithTheArmThatMakesWindowsShorter)
         {"not at all among noise of 3 percent", 0, .03, kOwn},
     };
 
-    for (const WinCase &c : cases)
+    for (const auto &c : cases)
         for (uint64_t seed = 1; seed <= 20; seed++) {
             SCOPED_TRACE(c.name);
             SCOPED_TRACE(seed);

@@ -30,12 +30,10 @@ TEST(BanditNames, GoBothWays)
     }
 }
 
-struct BandCase {
+constexpr struct {
     stp_strategy strategy;
     uint64_t n_bytes, min, max;
-};
-
-constexpr BandCase kBands[] = {
+} kBands[] = {
     {STP_STRATEGY_EPSILON, 0, 0, 1},
     {STP_STRATEGY_EPSILON, 1, 0, 1},
     {STP_STRATEGY_EPSILON, 1535, 1024, 2047},
@@ -51,7 +49,7 @@ constexpr BandCase kBands[] = {
 
 TEST(BanditBands, HoldTheirSizes)
 {
-    for (const BandCase &c : kBands) {
+    for (const auto &c : kBands) {
         SCOPED_TRACE(c.n_bytes);
         unsigned band = stp_bandit_band(c.strategy, c.n_bytes);
         stp_range range = stp_bandit_band_range(c.strategy, band);

@@ -8,20 +8,18 @@ using namespace bandit_job;
 
 // ---- verdicts by what is known ----
 
-struct VerdictCase {
-    const char *name;
-    double noise; // of a block
-    Known arms[2];
-    bool is_out[2];
-    unsigned best;
-    double min_gain = 0;
-    double busy = 1; // 1: not known
-};
-
 // The arms after the two are out by what is known of them.
 TEST(HalvingVerdict, IsByGainsAndTheirErrors)
 {
-    const VerdictCase cases[] = {
+    const struct {
+        const char *name;
+        double noise; // of a block
+        Known arms[2];
+        bool is_out[2];
+        unsigned best;
+        double min_gain = 0;
+        double busy = 1; // 1: not known
+    } cases[] = {
         // clang-format off
         {"two errors below", .5, {{1, -1}, {1, 0}}, {true, false}, 0},
         {"less than two", .5, {{1, -.99}, {1, 0}}, {false, false}, 0},
@@ -58,7 +56,7 @@ TEST(HalvingVerdict, IsByGainsAndTheirErrors)
         // clang-format on
     };
 
-    for (const VerdictCase &c : cases) {
+    for (const auto &c : cases) {
         SCOPED_TRACE(c.name);
         const Costs costs;
         const Bandit bandit = OpenWithKey(NoRetests(c.min_gain), costs.View());

@@ -74,14 +74,12 @@ TEST(Evidence, HasValuesUpToTheirLimits)
     EXPECT_EQ(0u, read.n);
 }
 
-struct BadCase {
-    const char *row;
-    const char *error;
-};
-
 TEST(Evidence, IsRefusedWithThePlaceOfAnError)
 {
-    const BadCase cases[] = {
+    const struct {
+        const char *row;
+        const char *error;
+    } cases[] = {
         {"alltoall,0,1,1,2,ring,ll,0,1,0,0", "collective 'alltoall'"},
         {"allreduce,0,1,0,2,ring,ll,0,1,0,0", "nNodes '0'"},
         {"allreduce,0,1,1,0,ring,ll,0,1,0,0", "nRanks '0'"},
@@ -96,7 +94,7 @@ TEST(Evidence, IsRefusedWithThePlaceOfAnError)
         {"allreduce,0,1,1,2,ring,ll,0,1,0,-1", "log_ss '-1'"},
         {"allreduce,0,1,1,2,ring,ll,0,1,0", "fields"},
     };
-    for (const BadCase &c : cases) {
+    for (const auto &c : cases) {
         stp_evidence_list read{};
         stp_error err{};
 

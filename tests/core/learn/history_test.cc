@@ -94,17 +94,15 @@ Keys Distinct(size_t n)
     return keys;
 }
 
-struct SequenceCase {
-    const char *name;
-    Keys keys;
-    size_t least;
-    size_t expected;
-};
-
 TEST(Sequence, IsTheShortestThatRepeats)
 {
     const Keys three = {1, 2, 2};
-    const SequenceCase cases[] = {
+    const struct {
+        const char *name;
+        Keys keys;
+        size_t least;
+        size_t expected;
+    } cases[] = {
         {"equal calls", Repeat({}, {5}, 16), 16, 1},
         {"too few of them", Repeat({}, {5}, 15), 16, 0},
         {"a step", Repeat({}, three, 6), 16, 3},
@@ -124,7 +122,7 @@ TEST(Sequence, IsTheShortestThatRepeats)
         {"no calls", {}, 16, 0},
     };
 
-    for (const SequenceCase &c : cases)
+    for (const auto &c : cases)
         EXPECT_EQ(c.expected,
                   stp_sequence_find(c.keys.data(), c.keys.size(), c.least))
             << c.name;

@@ -290,16 +290,14 @@ TEST(Schedule, ACallRunsTheArmOfItsKeyInItsWindow)
 
 // ---- what is tried ----
 
-struct TriedCase {
-    const char *name;
-    std::function<void(stp_schedule_rules &, stp_evidence &)> change;
-    std::vector<unsigned> of_0, of_2; // arms of kMessages[0] and [2]
-};
-
 TEST(Schedule, LeavesOutWhatIsHopelessOrNotAllowed)
 {
     const std::vector<unsigned> all = {1, 2, 3, 4, 5, 6}, rings = {5, 6};
-    const TriedCase cases[] = {
+    const struct {
+        const char *name;
+        std::function<void(stp_schedule_rules &, stp_evidence &)> change;
+        std::vector<unsigned> of_0, of_2; // arms of kMessages[0] and [2]
+    } cases[] = {
         {"all", [](auto &, auto &e) { e.n_nodes = 1; }, all, rings},
         {"sums keep their bits",
          [](auto &rules, auto &) { rules.same_bits = true; },
@@ -326,7 +324,7 @@ TEST(Schedule, LeavesOutWhatIsHopelessOrNotAllowed)
          {1}},
     };
 
-    for (const TriedCase &c : cases) {
+    for (const auto &c : cases) {
         SCOPED_TRACE(c.name);
         stp_evidence e = {ncclFuncAllReduce,
                           {0, 1 << 30},

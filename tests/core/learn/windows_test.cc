@@ -88,23 +88,21 @@ void Give(const Windows &windows, const stp_trial &trial,
     }
 }
 
-struct BlockCase {
-    const char *name;
-    bool is_outer; // the arm runs in the outer windows
-    std::vector<double> us;
-    double own_us, arm_us;
-};
-
 TEST(Windows, CompareTheArmWithTheIncumbent)
 {
-    const BlockCase cases[] = {
+    const struct {
+        const char *name;
+        bool is_outer; // the arm runs in the outer windows
+        std::vector<double> us;
+        double own_us, arm_us;
+    } cases[] = {
         {"the arm is faster", false, {100, 80, 80, 100}, 100, 80},
         {"also where it comes first", true, {80, 100, 100, 80}, 100, 80},
         {"drift cancels", false, {100, 110, 120, 130}, 115, 115},
         {"in either order", true, {100, 110, 120, 130}, 115, 115},
     };
 
-    for (const BlockCase &c : cases) {
+    for (const auto &c : cases) {
         SCOPED_TRACE(c.name);
         Windows windows(stp_windows_new());
         stp_trial trial = Trial(FirstCall(c.is_outer), 1);
