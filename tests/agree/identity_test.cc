@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "support/with_param.h"
+
 extern "C" {
 #include "agree/identity.h"
 }
@@ -131,9 +133,7 @@ const Case kCases[] = {
 // clang-format on
 
 INSTANTIATE_TEST_SUITE_P(Table, Identities, testing::ValuesIn(kCases),
-                         [](const auto &c) {
-                             return std::string(c.param.name);
-                         });
+                         CaseName());
 
 TEST(IdentitiesText, IsCutToTheRoomThereIs)
 {

@@ -9,6 +9,7 @@ extern "C" {
 }
 
 #include "support/measured_data.h"
+#include "support/with_param.h"
 
 using namespace measured;
 
@@ -105,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(Table, DeriveGains, testing::Values(
     Reach("gain_in_doubt_at_the_second", {1.1, 1.019, 1, 1}, {"4: 100-800 tree/ll"}),
     GainCase{"no_reach_between_arms", {{100, 1.1, 0}, {400, 0, 1.1}},
              {"4: 100-200 tree/ll", "4: 201-400 ring/ll128"}, {0.02, false, false, true, STP_POLICY_OF_ARMS, nullptr, nullptr, {}}}),
-    [](const auto &c) { return std::string(c.param.name); });
+    CaseName());
 // clang-format on
 
 // NCCL runs tree/ll by itself at 100 and at 1600.

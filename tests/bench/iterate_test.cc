@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
         // gather 10; gather beside compute 15; scatter beside compute 15,
         // the rest of it 10; scatter 20
         TimeCase{"fsdp", STP_MODE_FSDP, 2, 10, 10, 70}),
-    [](const auto &i) { return std::string(i.param.name); });
+    CaseName());
 
 TEST_F(IterateLoop, TimesEveryArmInEveryRound)
 {
@@ -483,7 +483,7 @@ INSTANTIATE_TEST_SUITE_P(, PlayedIterations, testing::Values(
     PlayedCase{"allreduces", STP_MODE_SEQUENTIAL, ncclFuncAllReduce, 1, 4},
     PlayedCase{"allgathers", STP_MODE_SEQUENTIAL, ncclFuncAllGather, 1, 8},
     PlayedCase{"reducescatters", STP_MODE_SEQUENTIAL, ncclFuncReduceScatter, 1, 4}),
-    mock_test::CaseName());
+    CaseName());
 // clang-format on
 
 } // namespace

@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "support/with_param.h"
+
 extern "C" {
 #include "bench/workload.h"
 }
@@ -92,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
              "main elementwise 65536", "main gemm", "main gemm",
              "main record 13", "comm wait 13", "comm reducescatter",
              "comm record 14", "main wait 14"}}),
-    [](const auto &i) { return std::string(i.param.name); });
+    CaseName());
 // clang-format on
 
 TEST(Workload, HasNamesThatAreRead)

@@ -5,6 +5,7 @@
 #include "support/cli_fixture.h"
 #include "support/written.h"
 #include "support/slow.h"
+#include "support/with_param.h"
 
 namespace
 {
@@ -429,7 +430,7 @@ INSTANTIATE_TEST_SUITE_P(
         Beginning{"interpolated", MACHINE, "h200x4", "-b 2500000 -e 5000000 -i 2500000", INTERPOLATED, false, 105},
         Beginning{"single_pass", MACHINE, "h200x4", "-b 64 -e 128", RECORDED, true, 98},
         Beginning{"modelled", MACHINE, "a100x8", "-b 1M -e 4M", MODELLED, false, 85}),
-    [](const auto &c) { return std::string(c.param.name); });
+    CaseName());
 // clang-format on
 
 } // namespace

@@ -12,6 +12,7 @@
 #include "faults/walk.h"
 #include "support/cli_fixture.h"
 #include "support/written.h"
+#include "support/with_param.h"
 
 namespace
 {
@@ -330,13 +331,8 @@ INSTANTIATE_TEST_SUITE_P(All, CliWrites,
                                          "allreduce --arms auto,ring/ll -b 1K "
                                          "-e 128M -f 1.02 -n 1 -w 0 --rounds 2 "
                                          "-o s.csv"}),
-                         [](const TestParamInfo<Scenario> &test) {
-                             return std::string(test.param.name);
-                         });
-INSTANTIATE_TEST_SUITE_P(All, CliFaults, ValuesIn(kScenarios),
-                         [](const TestParamInfo<Scenario> &test) {
-                             return std::string(test.param.name);
-                         });
+                         CaseName());
+INSTANTIATE_TEST_SUITE_P(All, CliFaults, ValuesIn(kScenarios), CaseName());
 
 } // namespace
 

@@ -106,9 +106,7 @@ const Scenario kScenarios[] = {
 };
 
 INSTANTIATE_TEST_SUITE_P(All, PluginFaults, testing::ValuesIn(kScenarios),
-                         [](const testing::TestParamInfo<Scenario> &test) {
-                             return std::string(test.param.name);
-                         });
+                         CaseName());
 
 // ---- a whole job in virtual time, whose ranks are in one process ----
 
@@ -308,10 +306,7 @@ const JobScenario kJobs[] = {
      {{"NCCL_TUNER_CONFIG_FILE", "p.conf"}, {"STEPTUNE_TRACE", "trace.csv"}}},
 };
 
-INSTANTIATE_TEST_SUITE_P(All, JobFaults, testing::ValuesIn(kJobs),
-                         [](const testing::TestParamInfo<JobScenario> &test) {
-                             return std::string(test.param.name);
-                         });
+INSTANTIATE_TEST_SUITE_P(All, JobFaults, testing::ValuesIn(kJobs), CaseName());
 
 } // namespace
 

@@ -126,10 +126,7 @@ const Case kCases[] = {
 };
 // clang-format on
 
-INSTANTIATE_TEST_SUITE_P(Table, OddRank, testing::ValuesIn(kCases),
-                         [](const auto &c) {
-                             return std::string(c.param.name);
-                         });
+INSTANTIATE_TEST_SUITE_P(Table, OddRank, testing::ValuesIn(kCases), CaseName());
 
 // Also on the rank that has nothing but it.
 TEST_F(OnH200, TunerBelowDecidesWhereRanksStepAsideForAnotherReason)

@@ -54,24 +54,22 @@ TEST_F(BareInterface, IgnoresTheGpuColumnOnSeveralNodes)
     }
 }
 
-// Which chunk size is told for what was asked: calls of one group, then the
-// question.  "T4" is an all-reduce of 4096 bytes that a rule decides, "T8" one
-// of 8192 with another chunk size, "N" one that no rule decides.
-struct ChunkCase {
-    const char *name;
-    std::vector<size_t> calls; // bytes of the all-reduces before
-    int algo;
-    int proto;
-    size_t want;
-};
-
 TEST_F(BareInterface, TellsTheChunkSizeOfWhatItDecidedAndOfNothingElse)
 {
     Policy("collective,min_bytes,max_bytes,algorithm,protocol,chunk_bytes\n"
            "allreduce,4096,4096,tree,simple,64K\n"
            "allreduce,8192,8192,tree,simple,128K\n"
            "allreduce,16384,16384,tree,simple,-1\n");
-    const ChunkCase cases[] = {
+    // Which chunk size is told for what was asked: calls of one group, then the
+    // question.  "T4" is an all-reduce of 4096 bytes that a rule decides, "T8"
+    // one of 8192 with another chunk size, "N" one that no rule decides.
+    const struct {
+        const char *name;
+        std::vector<size_t> calls; // bytes of the all-reduces before
+        int algo;
+        int proto;
+        size_t want;
+    } cases[] = {
         {"decided", {4096}, NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 65536},
         {"twice_alike", {4096, 4096}, NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 65536},
         {"two_sizes", {4096, 8192}, NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 0},
@@ -91,7 +89,7 @@ TEST_F(BareInterface, TellsTheChunkSizeOfWhatItDecidedAndOfNothingElse)
     v6->init(&ctx, id_, 4, 1, nullptr, &nvl, &constants);
 
     // All cases in one communicator: what a group noted must not outlive it.
-    for (const ChunkCase &c : cases) {
+    for (const auto &c : cases) {
         SCOPED_TRACE(c.name);
         for (size_t n_bytes : c.calls)
             Ask(ctx, CostsOf(9, 8, 7, 5), ncclFuncAllReduce, n_bytes);
@@ -181,9 +179,7 @@ const WrittenCase kWritten[] = {
     {"fp8_is_ruled_out", CostsOf(9, -1024, 7, 6), CostsOf(9, -1024, 7, 6)},
 };
 INSTANTIATE_TEST_SUITE_P(Table, Written, testing::ValuesIn(kWritten),
-                         [](const auto &c) {
-                             return std::string(c.param.name);
-                         });
+                         CaseName());
 
 // ---- what NCCL may leave out ----
 
@@ -387,10 +383,7 @@ const Lone kLone[] = {
     {"a_host_with_two_that_are_alike", "assume", true, 4, 2, 2, true, ""},
 };
 // clang-format on
-INSTANTIATE_TEST_SUITE_P(Table, LoneRank, testing::ValuesIn(kLone),
-                         [](const auto &c) {
-                             return std::string(c.param.name);
-                         });
+INSTANTIATE_TEST_SUITE_P(Table, LoneRank, testing::ValuesIn(kLone), CaseName());
 
 TEST_F(BareInterface, WarnsOfRegisteredBuffersWhereRanksMayDiffer)
 {

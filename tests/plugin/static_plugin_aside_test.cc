@@ -74,9 +74,7 @@ const AsideCase kAsideCases[] = {
 // clang-format on
 
 INSTANTIATE_TEST_SUITE_P(Table, StepsAside, testing::ValuesIn(kAsideCases),
-                         [](const auto &c) {
-                             return std::string(c.param.name);
-                         });
+                         CaseName());
 
 TEST_F(StaticPlugin, TakesAnEmptyFileAndTheNullDeviceAsNoRules)
 {

@@ -11,6 +11,7 @@
 
 #include "mock_nccl.h"
 #include "support/read_file.h"
+#include "support/with_param.h"
 
 // Tests initialise only the members that matter to them.
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
@@ -146,15 +147,6 @@ inline mock_outcome OnMachine(const Machine &machine, const mock_call &call,
         << mock_last_error();
     return outcome;
 }
-
-// For INSTANTIATE_TEST_SUITE_P over cases with a name.
-struct CaseName {
-    template <class T>
-    std::string operator()(const testing::TestParamInfo<T> &test) const
-    {
-        return test.param.name;
-    }
-};
 
 // Collects the log of the process during its lifetime.
 class Log

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "support/with_param.h"
+
 extern "C" {
 #include "train/train.h"
 #include "train/train_matrix.h"
@@ -136,9 +138,7 @@ TEST_P(TrainBuckets, HoldTheTensorsInReverseOrder)
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, TrainBuckets, testing::ValuesIn(kBucketCases),
-                         [](const auto &c) {
-                             return std::string(c.param.name);
-                         });
+                         CaseName());
 
 /* ---- what cannot be trained ---- */
 

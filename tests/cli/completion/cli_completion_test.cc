@@ -142,9 +142,7 @@ TEST_P(CliCompletes, InBash)
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, CliCompletes, ValuesIn(kCompletionCases),
-                         [](const auto &c) {
-                             return std::string(c.param.name);
-                         });
+                         CaseName());
 
 TEST_F(CliCompletion, OffersTheOptionsOfHelpAndNoOthers)
 {

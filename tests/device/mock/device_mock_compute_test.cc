@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(
         SourceCase{"other_product", "h200x4", {512, 512, 512, STP_TYPE_BF16}, 4 * kMiB, kComm, STP_SOURCE_MODELLED},
         SourceCase{"one_stream", "h200x4", kSquare, 4 * kMiB, kMain, STP_SOURCE_VIRTUAL},
         SourceCase{"nothing_recorded", "h100x8", kSquare, 4 * kMiB, kComm, STP_SOURCE_MODELLED}),
-    [](const auto &i) { return std::string(i.param.name); });
+    CaseName());
 // clang-format on
 
 TEST_F(DeviceMockStreams, RefusesProductsThatAGpuDoesNotMultiply)

@@ -336,10 +336,7 @@ const TrialCase kTrials[] = {
     {"OfAllMessages", 5, STP_PROPOSE_CONFIRM, 3, 8, 3, 2},
     {"BeforeWindowsAreKnown", 0, STP_PROPOSE_TRIAL, 2, 0, 5, 1},
 };
-INSTANTIATE_TEST_SUITE_P(Table, Trial, testing::ValuesIn(kTrials),
-                         [](const testing::TestParamInfo<TrialCase> &test) {
-                             return std::string(test.param.name);
-                         });
+INSTANTIATE_TEST_SUITE_P(Table, Trial, testing::ValuesIn(kTrials), CaseName());
 
 // A ring's trial of the first message and a tree's of the second; then both
 // again, in the same windows.

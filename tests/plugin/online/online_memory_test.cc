@@ -4,6 +4,7 @@
 
 #include "faults/open_files.h"
 #include "support/temporary_folder.h"
+#include "support/with_param.h"
 
 extern "C" {
 #include "core/learn/evidence.h"
@@ -162,8 +163,6 @@ const MemoryCase kCases[] = {
     {"policy", RunPolicy, 4},
 };
 INSTANTIATE_TEST_SUITE_P(Table, OnlineMemory, testing::ValuesIn(kCases),
-                         [](const testing::TestParamInfo<MemoryCase> &test) {
-                             return std::string(test.param.name);
-                         });
+                         CaseName());
 
 } // namespace

@@ -105,9 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
                     How{"HalvingByAuto", "halving", "auto", true, 3000},
                     How{"EpsilonByFile", "epsilon", "file", false, 500},
                     How{"EpsilonByAuto", "epsilon", "auto", false, 500}),
-    [](const testing::TestParamInfo<How> &test) {
-        return std::string(test.param.name);
-    });
+    CaseName());
 
 TEST_F(OnlineLearns, ComparesWindowsOfWholeSteps)
 {
