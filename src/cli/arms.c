@@ -234,7 +234,6 @@ int stp_report_arms(const char *list, const struct stp_dataset *data)
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
         for (int memory = STP_MEMORY_SYM; memory < STP_N_MEMORIES; memory++)
             arms_report_no_effect(data, (enum stp_memory)memory, c);
-
     for (int channels = 1; channels <= STP_MAX_CHANNELS; channels++) {
         int most = 0; /* that an arm of so many ran on */
 

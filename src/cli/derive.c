@@ -131,11 +131,9 @@ static enum stp_status load_file(const struct derive_options *o,
     bool is_text;
     char *text;
     size_t len;
-    enum stp_status status =
-        stp_read_file(input->path, STP_MEASUREMENTS_MAX, &text, &len, err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_read_file(input->path, STP_MEASUREMENTS_MAX, &text, &len, err));
     is_text = stp_nccl_text_is(text, len);
     if (is_first)
         data->is_text = is_text;

@@ -392,12 +392,11 @@ static enum stp_status explain_diff(struct explain *e)
 /* Prints what stands above all ranges. */
 static void explain_print_title(const struct explain *e)
 {
-    const bool has_range = e->o->nccl != NULL && e->last >= 0;
     const bool same = e->policy != NULL && stp_policy_same_bits(e->policy);
 
     if (!e->is_alone)
         printf("%s%s", e->options.plugin, e->o->nccl != NULL ? " with " : "");
-    if (has_range)
+    if (e->o->nccl != NULL && e->last >= 0)
         printf("NCCL %s to %s", mock_release_name((size_t)e->first),
                mock_release_name((size_t)e->last));
     else if (e->is_alone || e->o->nccl != NULL)
@@ -493,7 +492,7 @@ static int explain_run(void *user)
     struct explain e = {.o = o, .err = &err};
     const bool is_named = o->policy != NULL;
     bool is_ours;
-    enum stp_status status = STP_OK;
+    enum stp_status status;
     int exit_status;
     const char *chain;
 
@@ -504,9 +503,7 @@ static int explain_run(void *user)
     e.is_alone = o->plugin != NULL ? strcmp(o->plugin, "none") == 0
                                    : !is_named && !stp_has_policy();
     is_ours = explain_is_ours(&e);
-    if (is_ours)
-        status = stp_find_plugin("steptune", e.plugin, &err);
-    if (status != STP_OK)
+    if (is_ours && stp_find_plugin("steptune", e.plugin, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
     exit_status = e.is_alone ? STP_EXIT_OK
                              : stp_choose_policy(o->policy, is_ours,

@@ -253,7 +253,6 @@ static enum stp_status iterate_measure(struct iterate *it)
         else
             arms->arm[arms->n++] = (struct stp_arm){.kind = STP_ARM_PLUGIN};
     }
-
     plan->type = o->type;
     plan->iters = o->iters;
     plan->warmup = o->warmup;
@@ -349,11 +348,10 @@ static enum stp_status iterate_report(struct iterate *it, struct stp_error *err)
 {
     const struct iterate_options *o = it->o;
     struct iterate_results f;
-    enum stp_status status = iterate_save(it, err);
+    enum stp_status status = STP_OK;
 
-    STP_THEN(status, iterate_sum_up(it, &f, err));
-    if (status != STP_OK)
-        return status;
+    STP_TRY(iterate_save(it, err));
+    STP_TRY(iterate_sum_up(it, &f, err));
     iterate_print(it, &f);
     fflush(stdout);
     /* Plots need gnuplot, and a scan that was not interrupted: they would take
@@ -473,7 +471,6 @@ static int iterate_check_arms(const struct iterate_options *o)
 
     if (o->trace != NULL) /* any */
         return stp_check_arms(o->arms, o->channels, NULL, 0);
-
     for (unsigned i = 0; i < o->work.n_modes; i++)
         colls[n++] = o->work.modes[i] == STP_MODE_FSDP ? ncclFuncAllGather
                                                        : ncclFuncAllReduce;

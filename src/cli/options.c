@@ -225,11 +225,9 @@ static const char *option_read_list(const struct stp_option *option,
     unsigned *n_entries = (unsigned *)(void *)(table + option->n);
 
     if (option->has_all && strcmp(*text, "all") == 0) {
-        int *values = (int *)(void *)entries;
-
         *n_entries = 0;
         for (int i = (int)option->min; i <= (int)option->max; i++)
-            values[(*n_entries)++] = i;
+            ((int *)(void *)entries)[(*n_entries)++] = i;
         return NULL;
     }
     if (n > option->most || n < option->least)
@@ -330,9 +328,9 @@ static char *option_help(const char *command, const char *option)
     assert(s != NULL); /* cli_completion_test asks for all */
     text = stp_take(len + 1, 1);
     for (const char *end = s + len; s < end; s++)
-        if (*s != '\n') {
+        if (*s != '\n')
             text[n++] = *s;
-        } else if (strncmp(s, place, strlen(place)) == 0) {
+        else if (strncmp(s, place, strlen(place)) == 0) {
             text[n++] = '\v';
             s += strlen(place) - 1;
         } else if (s + 1 < end && s[1] == '\n') {

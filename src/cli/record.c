@@ -459,11 +459,10 @@ static enum stp_status record_play(const struct record *r, const char *path,
     const struct stp_recorded recorded = {&r->machine, path, &mock};
     struct stp_engines engines;
     struct stp_device device;
-    enum stp_status status = stp_mock_open(path, 0, 0, &options, &engines, err);
+    enum stp_status status;
 
-    STP_THEN(status, stp_device_open(&options, &engines, &device, err));
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_mock_open(path, 0, 0, &options, &engines, err));
+    STP_TRY(stp_device_open(&options, &engines, &device, err));
     status = stp_choices_repeat(&device, &r->machine.choices, &mock, err);
     if (status == STP_OK)
         *n_ret = stp_recorded_alike(&recorded);

@@ -102,11 +102,9 @@ static int replay_play(const struct replay_options *o,
                                                .user = schedules};
     struct stp_replay replay;
     struct stp_error err;
-    enum stp_status status;
 
     stp_stop_begin();
-    status = stp_replay(&options, trace, &replay, &err);
-    if (status != STP_OK)
+    if (stp_replay(&options, trace, &replay, &err) != STP_OK)
         return stp_complain_error(o->trace, &err);
     if (!o->machine.json) {
         if (trace->n_skips > 0 || strcmp(trace->format, "steptune CSV") != 0)
@@ -156,11 +154,10 @@ static int replay_run(struct replay_options *o, const struct stp_trace *trace)
     stp_print_played_version(o->nccl);
     if (stp_choose_machine(o->machine.on, machine) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
-    if (ours) {
-        if (stp_find_plugin("steptune", plugin, &err) != STP_OK)
-            return stp_complain_error(NULL, &err);
+    if (ours && stp_find_plugin("steptune", plugin, &err) != STP_OK)
+        return stp_complain_error(NULL, &err);
+    if (ours)
         o->plugin = plugin;
-    }
     exit_status = stp_choose_policy(o->policy, ours, o->machine.json, path);
     STP_THEN(exit_status, stp_load_plugin_policy(path, ours, &policy));
     stp_policy_free(policy);

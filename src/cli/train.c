@@ -255,10 +255,8 @@ static enum stp_status session_keep(struct train_session *s,
     enum stp_status status = STP_OK;
 
     if (s->path[0] != '\0') {
-        status = stp_folder_make(s->o->output, s->err);
-        STP_THEN(status, stp_lock_take(s->path, true, &lock, s->err));
-        if (status != STP_OK)
-            return status;
+        STP_TRY(stp_folder_make(s->o->output, s->err));
+        STP_TRY(stp_lock_take(s->path, true, &lock, s->err));
         status = session_load(s);
     }
     if (status == STP_OK && !session_has(s, report)) {
@@ -290,10 +288,9 @@ static enum stp_status session_find_traces(const struct train_session *s,
     const struct stp_train_config *c = &job->config;
     const char *folder = s->o->output != NULL ? s->o->output : ".";
     int n = snprintf(traces, STP_CLI_PATH, "%s", folder);
-    enum stp_status status = STP_OK;
 
     if (c->trace && s->jobs.n > 1) {
-        status = stp_folder_make(folder, s->err);
+        STP_TRY(stp_folder_make(folder, s->err));
         n = snprintf(traces, STP_CLI_PATH, "%s/trace_%s_%s_%s_ga%u_gpus%u",
                      folder, c->model->name, stp_train_mode_name((int)c->mode),
                      stp_precision_name((int)c->precision), c->accumulate,
@@ -303,7 +300,7 @@ static enum stp_status session_find_traces(const struct train_session *s,
         return stp_fail(s->err, STP_ERR_LIMIT,
                         "the folder's name is longer than %d bytes",
                         STP_CLI_PATH - 1);
-    return status;
+    return STP_OK;
 }
 
 static bool session_goes_on(void *user)
@@ -359,9 +356,8 @@ static enum stp_status session_train(struct train_session *s,
             stp_complain("%s: %s", name, s->err->text);
         }
         status = STP_OK;
-    } else if (status == STP_ERR_STOPPED && !is_first) {
+    } else if (status == STP_ERR_STOPPED && !is_first)
         status = STP_OK;
-    }
     return stp_world_agree(part, status, s->err);
 }
 
@@ -411,9 +407,9 @@ static enum stp_status train_run_count(struct train_session *s, size_t first,
     if (part.size > 0) {
         status = stp_train_engines_open(
             &open, has_processes || is_recorded ? 1 : n_gpus, &engines, s->err);
-        if (status != STP_OK) {
+        if (status != STP_OK)
             status = train_refuse_count(s, first, end, status);
-        } else {
+        else {
             for (size_t i = first; i < end && status == STP_OK; i++) {
                 if (s->world->rank == 0)
                     stp_progress("configurations", i, s->jobs.n);

@@ -107,9 +107,9 @@ void stp_train_engines_close(struct stp_train_engines *e)
 {
     struct stp_error err;
 
-    if (e->pool == NULL) {
+    if (e->pool == NULL)
         engines_close_rank(e, 0, &err);
-    } else if (!stp_thread_pool_is_lost(e->pool)) {
+    else if (!stp_thread_pool_is_lost(e->pool)) {
         stp_thread_pool_run(e->pool, engines_close_rank, e, e->world, 0, &err);
         stp_thread_pool_destroy(e->pool);
     }

@@ -109,16 +109,15 @@ static enum stp_status verify_run(struct verify *v)
         return status;
     }
     stp_get_device_facts(&v->device, &known);
-    status =
-        stp_plan_measurements(&known, &o->measure, &v->arms, &sizes, v->err);
-    if (status == STP_OK && v->world->rank == 0)
+    STP_TRY(
+        stp_plan_measurements(&known, &o->measure, &v->arms, &sizes, v->err));
+    if (v->world->rank == 0)
         stp_report_begin(&v->info, &o->measure, &sizes);
     sizes.plan.check = 1;
     sizes.plan.graph = o->run.graph;
-    STP_THEN(status, stp_trial_add_unseen(&v->info, o->policy, &sizes, v->err));
-    STP_THEN(status, stp_sweep_run(&v->device, &sizes.plan, verify_progress, v,
-                                   &v->data, v->err));
-    return status;
+    STP_TRY(stp_trial_add_unseen(&v->info, o->policy, &sizes, v->err));
+    return stp_sweep_run(&v->device, &sizes.plan, verify_progress, v, &v->data,
+                         v->err);
 }
 
 /* Measures and compares; the first of several processes, which all have the
@@ -168,30 +167,26 @@ static enum stp_status verify_open(struct verify *v)
         .world = v->world,
         .max_bytes = o->iterates ? stp_workload_max_bytes(&o->work, true)
                                  : stp_max_bytes(&o->measure)};
-    enum stp_status status;
 
     v->arms = stp_trial_arms;
     /* these policies take no plugin: their arms are those of the buffers */
     if (stp_policy_kind_of_file(o->policy) != STP_POLICY_OF_ARMS) {
         v->arms.n = 1;
-        status = stp_policy_load_any(o->policy, &v->memory, v->err);
-        STP_THEN(status, stp_trial_add_setups(v->memory, &v->arms, v->err));
-        STP_THEN(status, stp_open(&open, &v->device, v->err));
-        if (status == STP_OK)
-            stp_device_get_info(&v->device, &v->info);
-        return status;
+        STP_TRY(stp_policy_load_any(o->policy, &v->memory, v->err));
+        STP_TRY(stp_trial_add_setups(v->memory, &v->arms, v->err));
+        STP_TRY(stp_open(&open, &v->device, v->err));
+        stp_device_get_info(&v->device, &v->info);
+        return STP_OK;
     }
-    status = stp_find_plugin("steptune", plugin, v->err);
-    STP_THEN(status, stp_open(&open, &v->device, v->err));
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_find_plugin("steptune", plugin, v->err));
+    STP_TRY(stp_open(&open, &v->device, v->err));
     stp_device_get_info(&v->device, &v->info);
     stp_device_close(&v->device);
     open.plugin = plugin;
     stp_arms_add_nccl(&v->arms, v->info.tuner);
-    status = stp_trial_require_rules(o->policy, &v->info, v->err);
-    STP_THEN(status, stp_trial_environment(o->policy, v->info.gpu, v->err));
-    return status == STP_OK ? stp_open(&open, &v->device, v->err) : status;
+    STP_TRY(stp_trial_require_rules(o->policy, &v->info, v->err));
+    STP_TRY(stp_trial_environment(o->policy, v->info.gpu, v->err));
+    return stp_open(&open, &v->device, v->err);
 }
 
 /* One process, or one of several. */
@@ -210,7 +205,6 @@ static int verify_body(void *user, const struct stp_world *world)
         v.same_bits = stp_policy_same_bits(policy);
         stp_policy_free(policy);
     }
-
     STP_THEN(status, verify_open(&v));
     if (status != STP_OK) {
         stp_policy_free(v.memory);
@@ -226,11 +220,9 @@ static int verify_body(void *user, const struct stp_world *world)
     stp_dataset_free(&v.data);
     stp_policy_free(v.memory);
     stp_device_close(&v.device);
-    if (status != STP_OK) {
+    if (status != STP_OK)
         stp_complain_in(world, status, &err);
-        return STP_EXIT_FAILED;
-    }
-    return n_failed == 0 ? STP_EXIT_OK : STP_EXIT_FAILED;
+    return status == STP_OK && n_failed == 0 ? STP_EXIT_OK : STP_EXIT_FAILED;
 }
 
 int stp_cmd_verify(int argc, char **argv)

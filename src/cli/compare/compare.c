@@ -118,10 +118,9 @@ static int compare_prepare(struct stp_compare_session *s)
     const char *step_time = s->o->step_time != NULL ? s->o->step_time : "";
     const char *before = getenv("NCCL_PROFILER_PLUGIN");
     struct stp_error err;
-    int status = stp_compare_make_arms(s->o, s->arms);
 
-    if (status != STP_EXIT_OK)
-        return status;
+    if (stp_compare_make_arms(s->o, s->arms) != STP_EXIT_OK)
+        return STP_EXIT_FAILED;
     stp_job_print_command(s->o->command.v, s->runs.command);
     stp_printable(step_time, strlen(step_time), s->runs.step_time,
                   STP_JOB_TEXT);
@@ -323,7 +322,7 @@ static int compare_body(void *user, const struct stp_world *world)
         sizeof(struct stp_compare_session) + sizeof(struct stp_compare_arms);
     struct stp_compare_session *s = mmap(NULL, size, PROT_READ | PROT_WRITE,
                                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    int status;
+    int status = STP_EXIT_FAILED;
 
     if (s == MAP_FAILED)
         return stp_complain("out of memory");
@@ -335,8 +334,6 @@ static int compare_body(void *user, const struct stp_world *world)
     if (stp_make_temporary("steptune-compare", s->temporary)) {
         status = compare_run_session(s);
         stp_folder_remove(s->temporary);
-    } else {
-        status = STP_EXIT_FAILED;
     }
     stp_job_runs_free(&s->runs);
     munmap(s, size);

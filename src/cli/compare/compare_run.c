@@ -97,9 +97,8 @@ static void piece_match(const char *text, const regex_t *regex, int flags,
         if (!are_times) {
             found->has_loss = true;
             found->loss = number;
-        } else if (!isnan(number) && found->n < MAX_TIMES) {
+        } else if (!isnan(number) && found->n < MAX_TIMES)
             found->times[found->n++] = number;
-        }
         /* an empty match goes on behind the next character */
         text += match[0].rm_eo;
         if (match[0].rm_eo == match[0].rm_so && *text++ == '\0')
@@ -317,15 +316,12 @@ static void attempt_check_plugin(struct attempt *a)
     for (size_t i = 0; i < ledgers.n; i++)
         if (ledgers.all[i].is_aside)
             aside = ledgers.all[i].what;
-    if (ledgers.n == 0)
-        stp_complain("run %u (%s): the plugin was not loaded, so that no "
-                     "rule applied",
-                     a->number, a->arm->label);
-    else if (aside != NULL)
-        stp_complain("run %u (%s): the plugin stepped aside, so that no "
-                     "rule applied: %s",
-                     a->number, a->arm->label, aside);
     a->s->has_told_plugin = ledgers.n == 0 || aside != NULL;
+    if (a->s->has_told_plugin)
+        stp_complain("run %u (%s): the plugin %s, so that no rule applied%s%s",
+                     a->number, a->arm->label,
+                     aside != NULL ? "stepped aside" : "was not loaded",
+                     aside != NULL ? ": " : "", aside != NULL ? aside : "");
     stp_ledgers_free(&ledgers);
 }
 

@@ -51,10 +51,9 @@ static enum stp_status backend_run(const struct backend_try *t,
                                           .world = world,
                                           .max_bytes = sizes[N_SIZES - 1]};
     struct stp_device device;
-    enum stp_status status = stp_open(&open, &device, err);
+    enum stp_status status = STP_OK;
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_open(&open, &device, err));
     stp_device_get_info(&device, &r->info);
     for (size_t i = 0; i < N_SIZES && status == STP_OK; i++) {
         const struct stp_collective collective = {.coll = ncclFuncAllReduce,

@@ -95,11 +95,10 @@ static bool xml_read(struct xml *x)
                 x->fault = "this ends another element than the last";
             else
                 x->at += 2 + len + 1;
-        } else if (*x->at == '<') {
+        } else if (*x->at == '<')
             xml_open(x);
-        } else {
+        else
             x->fault = "expected '<'";
-        }
     }
     if (x->fault == NULL && x->depth > 0)
         x->fault = "the file ends in an element";

@@ -133,12 +133,11 @@ static const struct stp_log_fact *log_find(const struct stp_job_log *log,
 static bool log_explain(struct stp_doctor *d, const struct stp_job_log *log,
                         enum log_topic topic, unsigned shape)
 {
-    const unsigned minor = stp_log_minor(log);
-
     for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++) {
         const struct log_cause *c = &causes[i];
         const struct stp_log_fact *f =
-            c->topic == topic && (c->before == 0 || minor < c->before)
+            c->topic == topic &&
+                    (c->before == 0 || stp_log_minor(log) < c->before)
                 ? log_find(log, c->line, c->unless, shape, NULL)
                 : NULL;
 

@@ -326,7 +326,6 @@ static void policy_judge(struct stp_doctor *d, const char *kind,
             off = v;
         }
     }
-
     if (wants.n_foreign == 0)
         STP_FINE(d, "%s %s is valid: %zu %s, all for the GPU here (%s)", kind,
                  path, n, n == 1 ? "rule" : "rules",
