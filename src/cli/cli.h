@@ -199,6 +199,10 @@ void stp_lock_release(const struct stp_lock *lock);
 int stp_choose_policy(const char *named, bool ours, bool is_json,
                       char path_ret[STP_CLI_PATH]);
 
+/* Checks the file that our plugin takes for NCCL_TUNER_CONFIG_FILE, which was
+ * read: another one for overlap.  Returns STP_EXIT_OK and it, or complains. */
+int stp_check_policy(char path_ret[STP_CLI_PATH]);
+
 /* Whether the environment, or a file here, gives our plugin a policy; true,
  * too, if stp_choose_policy() would complain. */
 bool stp_has_policy(void);

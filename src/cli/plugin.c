@@ -1,5 +1,4 @@
 /* plugin.c - running tuner plugins, ours and others' */
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,8 @@
 #include "plugin/lower.h"
 #include "plugin/settings.h"
 #include "report/file.h"
+
+#define FOR_OVERLAP ", because NCCL_WORKLOAD_OVERLAP is 1"
 
 /* Prints a plugin's first warning, which ranks repeat: a plugin that steps
  * aside tells only NCCL, and all that is printed then is NCCL's own choice. */
@@ -68,20 +69,13 @@ enum stp_status stp_set_plugin_environment(const char *machine_path,
 }
 
 /* Prints why a policy is used, before any result. */
-STP_PRINTF(2, 3)
-static void policy_print_choice(bool is_json, const char *fmt, ...)
+static void policy_print_choice(bool is_json, const char *path, const char *why,
+                                const char *other)
 {
-    char text[3 * STP_CLI_PATH];
-    va_list va;
-
-    va_start(va, fmt);
-    vsnprintf(text, sizeof(text), fmt, va);
-    va_end(va);
-    if (is_json) {
-        stp_complain("%s", text);
-        return;
-    }
-    printf("%s\n", text);
+    if (is_json)
+        stp_complain("policy %s, %s%s", path, why, other);
+    else
+        printf("policy %s, %s%s\n", path, why, other);
     fflush(stdout); /* before ranks are forked */
 }
 
@@ -93,30 +87,19 @@ static bool policy_is_set(const struct stp_plugin_settings *settings)
 }
 
 /* The variables that chose the policy of the settings. */
-static void policy_print_variables(const struct stp_plugin_settings *settings,
-                                   bool is_json)
+static const char *
+policy_find_variables(const struct stp_plugin_settings *settings)
 {
     const char *file = stp_setting("NCCL_TUNER_CONFIG_FILE");
-    const char *overlap_file = stp_setting("STEPTUNE_OVERLAP_CONFIG_FILE");
-    const char *path = settings->policy_path;
 
-    if (file != NULL && strcmp(file, path) == 0)
-        policy_print_choice(is_json, "policy %s, from NCCL_TUNER_CONFIG_FILE",
-                            path);
-    else if (!settings->policy_is_named)
-        policy_print_choice(is_json, "policy %s, the default of the plugin",
-                            path);
-    else if (overlap_file != NULL)
-        policy_print_choice(
-            is_json,
-            "policy %s, from STEPTUNE_OVERLAP_CONFIG_FILE, because "
-            "NCCL_WORKLOAD_OVERLAP is 1",
-            path);
-    else
-        policy_print_choice(is_json,
-                            "policy %s, from NCCL_TUNER_CONFIG_FILE%s, because "
-                            "NCCL_WORKLOAD_OVERLAP is 1",
-                            path, file == NULL ? "'s default" : "");
+    if (file != NULL && strcmp(file, settings->policy_path) == 0)
+        return "from NCCL_TUNER_CONFIG_FILE";
+    if (!settings->policy_is_named)
+        return "the default of the plugin";
+    if (stp_setting("STEPTUNE_OVERLAP_CONFIG_FILE") != NULL)
+        return "from STEPTUNE_OVERLAP_CONFIG_FILE" FOR_OVERLAP;
+    return file == NULL ? "from NCCL_TUNER_CONFIG_FILE's default" FOR_OVERLAP
+                        : "from NCCL_TUNER_CONFIG_FILE" FOR_OVERLAP;
 }
 
 int stp_choose_policy(const char *named, bool ours, bool is_json,
@@ -133,19 +116,42 @@ int stp_choose_policy(const char *named, bool ours, bool is_json,
         /* the command line wins over the environment, which may differ */
         if (settings.policy_is_named &&
             strcmp(settings.policy_path, named) != 0)
-            policy_print_choice(
-                is_json,
-                "policy %s, as named; a job with this environment takes %s",
-                named, settings.policy_path);
+            policy_print_choice(is_json, named,
+                                "as named; a job with this environment takes ",
+                                settings.policy_path);
     } else if (status == STP_OK && policy_is_set(&settings) &&
                (ours || access(settings.policy_path, R_OK) == 0)) {
         path = settings.policy_path;
-        policy_print_variables(&settings, is_json);
-    } else if (named == NULL && !ours) {
+        policy_print_choice(is_json, path, policy_find_variables(&settings),
+                            "");
+    } else if (named == NULL && !ours)
         path = stp_setting("NCCL_TUNER_CONFIG_FILE");
-    }
     snprintf(path_ret, STP_CLI_PATH, "%s", path != NULL ? path : "");
     return STP_EXIT_OK;
+}
+
+int stp_check_policy(char path_ret[STP_CLI_PATH])
+{
+    const char *named = getenv("NCCL_TUNER_CONFIG_FILE");
+    char why[STP_CLI_PATH + STP_ERROR_TEXT];
+    struct stp_plugin_settings settings;
+    struct stp_policy *policy = NULL;
+    struct stp_error err;
+
+    if (stp_settings_read(&settings, &err) != STP_OK)
+        return stp_complain_error(NULL, &err);
+    snprintf(path_ret, STP_CLI_PATH, "%s", settings.policy_path);
+    if (strcmp(path_ret, named) == 0 ||
+        stp_file_load_policy(STP_POLICY_OF_ARMS, path_ret, &policy, &err) ==
+            STP_OK) {
+        stp_policy_free(policy);
+        return STP_EXIT_OK;
+    }
+    stp_error_string(&err, path_ret, why, sizeof(why));
+    return stp_complain("%s; the plugin takes this file for %s" FOR_OVERLAP
+                        ": unset that, or let `steptune tune` without a "
+                        "command write the file",
+                        why, named);
 }
 
 bool stp_has_policy(void)

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "child/job.h"
 #include "core/policy/memory_policy.h"
+#include "core/text.h"
 #include "launch/take.h"
 #include "plugin/lower.h"
 #include "plugin/online/online_settings.h"
@@ -247,21 +248,22 @@ static int run_find_policy(const struct run_options *o, char path[STP_CLI_PATH])
     return STP_EXIT_OK;
 }
 
-static int run_set_tuner(struct run_options *o, const char *policy,
+/* Leaves the policy's path to be the file that the plugin takes. */
+static int run_set_tuner(struct run_options *o, char policy[STP_CLI_PATH],
                          const char *folder)
 {
-    const char *name = o->online ? "steptune-online" : "steptune";
     char plugin[STP_CLI_PATH];
     struct stp_error err;
 
-    if (stp_find_plugin(name, plugin, &err) != STP_OK)
+    if (stp_find_plugin(o->online ? "steptune-online" : "steptune", plugin,
+                        &err) != STP_OK)
         return stp_complain_error(NULL, &err);
     run_set_plugin("NCCL_TUNER_PLUGIN", plugin);
     if (folder[0] != '\0')
         stp_set_variable("STEPTUNE_LEDGER", folder);
     if (!o->online) {
         stp_set_variable("NCCL_TUNER_CONFIG_FILE", policy);
-        return STP_EXIT_OK;
+        return stp_check_policy(policy);
     }
     run_set_plugin("NCCL_PROFILER_PLUGIN", plugin);
     return online_begin(&o->run, policy, folder);
@@ -296,7 +298,6 @@ static int run_set_stage(struct run_options *o, const char *folder)
     const char *rules = o->stage;
     char library[STP_CLI_PATH + 16], nccl[STP_CLI_PATH] = "";
     char front[3 * STP_CLI_PATH];
-    int status;
 
     if (rules[0] == '\0')
         rules = stp_job_has("STEPTUNE_STAGE_FILE")
@@ -307,11 +308,10 @@ static int run_set_stage(struct run_options *o, const char *folder)
                             o->nccl);
     if (o->nccl != NULL && stp_check_preload(nccl) != STP_EXIT_OK)
         return STP_EXIT_FAILED;
-    status = stp_find_staging(rules, o->rules, library);
+    if (stp_find_staging(rules, o->rules, library) != STP_EXIT_OK)
+        return STP_EXIT_FAILED;
     snprintf(front, sizeof(front),
              o->nccl != NULL ? "%s:libnccl.so.2:%s" : "%s", library, nccl);
-    if (status != STP_EXIT_OK)
-        return status;
     run_set_before("LD_PRELOAD", front);
     stp_set_variable("STEPTUNE_STAGE_FILE", o->rules);
     if (folder[0] != '\0')
@@ -343,7 +343,6 @@ static void run_report(const struct run_options *o, const char *policy,
     struct stp_error err;
     const struct stp_learning *learned = NULL;
     bool is_staged = o->stage != NULL;
-    const char *named = policy[0] != '\0' ? policy : NULL;
     enum stp_status status =
         fp != NULL ? stp_ledgers_load(folder, &ledgers, &err) : stp_nomem(&err);
 
@@ -358,8 +357,8 @@ static void run_report(const struct run_options *o, const char *policy,
     if (status == STP_OK && (o->json || has_tuner)) {
         if (!o->json)
             fprintf(fp, "%s: ", stp_command_name);
-        stp_print_ledgers(&ledgers, named, learned, &setting,
-                          is_staged ? &staged : NULL, o->json, fp);
+        stp_print_ledgers(&ledgers, policy[0] != '\0' ? policy : NULL, learned,
+                          &setting, is_staged ? &staged : NULL, o->json, fp);
         if (!o->json && learned != NULL && ledgers.n > 0)
             stp_print_learning(learned, &setting, fp);
     }
@@ -490,10 +489,8 @@ int stp_cmd_run(int argc, char **argv)
         if (is_counted)
             run_begin_metrics(&metrics);
         has_run = stp_job_run(&job, &end, &err) == STP_OK;
-        if (!has_run)
-            stp_complain_error(NULL, &err);
-        if (has_run && is_counted &&
-            run_write_metrics(&metrics, &err) != STP_OK)
+        if (!has_run ||
+            (is_counted && run_write_metrics(&metrics, &err) != STP_OK))
             stp_complain_error(NULL, &err);
         if (has_run && folder[0] != '\0' && !o.quiet &&
             (has_tuner || o.stage != NULL))
@@ -511,9 +508,8 @@ int stp_cmd_run(int argc, char **argv)
         } else if (has_run && o.trace != NULL) {
             if (!o.quiet && !o.json)
                 stp_complain("%s has %zu collective%s of %zu communicator%s",
-                             o.trace, trace.n_rows,
-                             trace.n_rows == 1 ? "" : "s", trace.n_comms,
-                             trace.n_comms == 1 ? "" : "s");
+                             o.trace, trace.n_rows, STP_S(trace.n_rows),
+                             trace.n_comms, STP_S(trace.n_comms));
             stp_trace_free(&trace);
         }
         exit_status = end.status;

@@ -171,6 +171,18 @@ static int arm_set_policy(struct stp_compare_arms *arms,
     return arm_set_text(arms, arm, "NCCL_TUNER_PLUGIN", path);
 }
 
+/* In a child, which gets the arm's variables: whether ours can use its policy.
+ */
+static int arm_check_policy(void *user)
+{
+    const struct stp_compare_arm *arm = user;
+    char path[STP_CLI_PATH];
+
+    for (size_t i = 0; i < arm->n_variables; i++)
+        stp_set_variable(arm->variables[i].name, arm->variables[i].value);
+    return stp_check_policy(path);
+}
+
 /* Without a policy of ours a job has the tuner that it would have without ours,
  * which the label names; one that is not found here may be in the job. */
 static int arm_set_lower(struct stp_compare_arms *arms,
@@ -229,10 +241,9 @@ static int arm_set_stage(struct stp_compare_arms *arms,
                          struct stp_compare_arm *arm, const char *value)
 {
     char rules[STP_CLI_PATH], library[STP_CLI_PATH];
-    const int status = stp_find_staging(value, rules, library);
 
-    if (status != STP_EXIT_OK)
-        return status;
+    if (stp_find_staging(value, rules, library) != STP_EXIT_OK)
+        return STP_EXIT_FAILED;
     arm->stage = arms_keep(arms, "%s", rules);
     arm_set(arm, "STEPTUNE_STAGE_FILE", arm->stage);
     return arm_preload(arms, arm, library);
@@ -303,6 +314,8 @@ static int arms_add(struct stp_compare_arms *arms, const struct list *all,
                 list->kind == LIST_POLICY && arm->lower != NULL ? arm->lower
                                                                 : "");
     }
+    if (arm->has_policy)
+        STP_THEN(status, stp_run_plugin("steptune", arm_check_policy, arm));
     len = strlen(label);
     for (const struct stp_compare_arm *a = arms->all;
          a < arm && status == STP_EXIT_OK; a++)

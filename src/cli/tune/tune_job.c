@@ -44,6 +44,7 @@ struct job_run {
     char evidence[STP_CLI_PATH];    /* of earlier runs, beside the policy */
     bool is_of_rank_0;              /* this process writes what all find out */
     bool has_plan;                  /* said */
+    bool overlaps;                  /* as the environment said */
     int64_t begin_ms;               /* by stp_now_ms() */
     int64_t first_ms;               /* likewise, of the journal; 0: not yet */
     char learned[STP_CLI_PATH];     /* in it, as the plugin writes it */
@@ -457,8 +458,9 @@ static void job_print(const struct job_run *run, const struct job_result *r,
     putchar('\n');
     printf("Wrote %s (%zu rule%s).\n", run->job->output, n, n == 1 ? "" : "s");
     if (n > 0)
-        printf("Run the job with it:  steptune run --policy %s -- %s\n"
+        printf("Run the job with it:  %ssteptune run --policy %s -- %s\n"
                "Measure for longer:   steptune tune --resume -o %s -- %s\n",
+               run->overlaps ? "env -u NCCL_WORKLOAD_OVERLAP " : "",
                STP_JOB_WORD(run->job->output), run->command,
                STP_JOB_WORD(run->job->output), run->command);
     snprintf(stage, sizeof(stage), "%s" STP_STAGE_SUFFIX, run->job->output);
@@ -641,6 +643,7 @@ int stp_tune_job(const struct stp_tune_job *job)
         .job = job, .is_ended = job->limit_s > 0 || job->until > 0, .echo = -1};
     struct stp_tune_job again = *job;
     struct job_result result = {0};
+    const char *overlap = stp_setting("NCCL_WORKLOAD_OVERLAP");
     struct stp_lock lock;
     struct stp_error err;
     int exit_status;
@@ -659,6 +662,13 @@ int stp_tune_job(const struct stp_tune_job *job)
                             "`steptune compare` have these",
                             job->output);
     stp_job_print_command(job->argv, run.command);
+    run.overlaps = overlap != NULL && strcmp(overlap, "0") != 0;
+    if (run.overlaps && run.is_of_rank_0)
+        stp_complain("NCCL_WORKLOAD_OVERLAP=%s is unset for the job: with it "
+                     "the plugin would not take %s",
+                     overlap, job->output);
+    if (run.overlaps)
+        stp_set_variable("NCCL_WORKLOAD_OVERLAP", NULL);
     if (stp_find_plugin("steptune-online", run.plugin, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
     if (!run.is_of_rank_0)
