@@ -37,14 +37,22 @@ static void locate_program(char path[STP_CLI_PATH])
 bool stp_make_temporary(const char *name, char path[STP_CLI_PATH])
 {
     const char *top = stp_job_has("TMPDIR") ? getenv("TMPDIR") : "/tmp";
-    int n = snprintf(path, STP_CLI_PATH, "%s/%s-XXXXXX", top, name);
+    const int n = snprintf(path, STP_CLI_PATH, "%s/%s-XXXXXX", top, name);
+    char file[STP_CLI_PATH + 8] = ""; /* zeros behind its name */
+    struct stp_error err;
 
     stp_job_hold_signals();
     errno = ENAMETOOLONG;
-    if (n > 0 && n < STP_CLI_PATH && mkdtemp(path) != NULL)
-        return true;
-    stp_complain("no folder can be made in '%s' (TMPDIR, or /tmp): %s", top,
-                 strerror(errno));
+    if (n > 0 && n < STP_CLI_PATH && mkdtemp(path) != NULL) {
+        snprintf(file, sizeof(file), "%s/room", path);
+        if (stp_file_save(file, file, STP_CLI_PATH, &err) == STP_OK &&
+            unlink(file) == 0)
+            return true;
+        rmdir(path);
+        stp_complain_error("TMPDIR, or /tmp", &err);
+    } else
+        stp_complain("no folder can be made in '%s' (TMPDIR, or /tmp): %s", top,
+                     strerror(errno));
     return false;
 }
 
@@ -146,14 +154,12 @@ enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
         if (stp_absolute_path(on, path) && locate_is_folder(path))
             return STP_OK;
     } else if (*on != '\0') {
-        if (set != NULL && locate_file(path, set, "", on) &&
-            locate_is_folder(path))
-            return STP_OK;
-        if (locate_file(path, here, "../" STP_MACHINES_DIR, on) &&
-            locate_is_folder(path))
-            return STP_OK;
-        if (locate_file(path, on, "", "machine.csv") &&
-            stp_absolute_path(on, path))
+        if ((set != NULL && locate_file(path, set, "", on) &&
+             locate_is_folder(path)) ||
+            (locate_file(path, here, "../" STP_MACHINES_DIR, on) &&
+             locate_is_folder(path)) ||
+            (locate_file(path, on, "", "machine.csv") &&
+             stp_absolute_path(on, path)))
             return STP_OK;
     }
     /* the error names the machine that it nearly is */

@@ -181,6 +181,7 @@ static int online_begin(struct online_run *run, const char *policy,
 
 /* Reads what was learned, to be freed with stp_learning_free(), and how. */
 static enum stp_status online_end(const struct online_run *run,
+                                  const struct stp_ledgers *ledgers,
                                   struct stp_learning *learning_ret,
                                   struct stp_learning_setting *setting_ret,
                                   struct stp_error *err)
@@ -195,6 +196,14 @@ static enum stp_status online_end(const struct online_run *run,
                               now.st_mtim.tv_nsec != before->st_mtim.tv_nsec);
     struct stp_journal_lines lines;
 
+    for (size_t i = 0; i < ledgers->n; i++)
+        if (strncmp(ledgers->all[i].what, "learns", 6) == 0 &&
+            (access(run->settings.journal, W_OK) != 0 ||
+             (stat(run->settings.journal, &now) == 0 && S_ISREG(now.st_mode) &&
+              now.st_size == 0)))
+            return stp_fail(err, STP_ERR_IO,
+                            "was not written (no folder, or a full disk?), so "
+                            "what was learned is not known");
     STP_TRY(stp_journal_load(run->settings.journal, run->journal_from, &lines,
                              err));
     stp_learning_sum(&lines, learning_ret);
@@ -347,7 +356,7 @@ static void run_report(const struct run_options *o, const char *policy,
         fp != NULL ? stp_ledgers_load(folder, &ledgers, &err) : stp_nomem(&err);
 
     if (status == STP_OK && o->online) {
-        if (online_end(&o->run, &learning, &setting, &err) == STP_OK)
+        if (online_end(&o->run, &ledgers, &learning, &setting, &err) == STP_OK)
             learned = &learning;
         else
             stp_complain_error(o->run.settings.journal, &err);
