@@ -155,22 +155,21 @@ calibrate_choose_known(struct fit *f, const struct stp_collective *collective,
     struct stp_device_overlap known[MAX_KNOWN];
     const size_t n =
         stp_device_overlaps(f->device, collective->coll, known, MAX_KNOWN);
-    enum stp_status status = STP_OK;
     double us;
 
-    for (size_t i = 0; i < n && i < MAX_KNOWN && status == STP_OK; i++)
+    for (size_t i = 0; i < n && i < MAX_KNOWN; i++)
         if (f->best->compute == STP_COMPUTE_GEMM &&
             (known[i].mode == f->best->mode) == in_mode &&
             known[i].n_bytes == collective->n_bytes &&
             known[i].gemm.m == known[i].gemm.n &&
             known[i].gemm.type == f->best->gemm.type)
-            status =
-                calibrate_try_product(f, known[i].gemm.m, known[i].gemm.k, &us);
+            STP_TRY(calibrate_try_product(f, known[i].gemm.m, known[i].gemm.k,
+                                          &us));
     *is_chosen_ret =
         fabs(f->best->compute_us - f->target_us) <= known_enough * f->target_us;
     if (!*is_chosen_ret)
         f->best->compute_us = INFINITY;
-    return status;
+    return STP_OK;
 }
 
 enum stp_status stp_calibrate(const struct stp_device *device,
@@ -183,27 +182,26 @@ enum stp_status stp_calibrate(const struct stp_device *device,
     unsigned side = sides[0], k = FIRST_K, last_k = 0;
     bool is_chosen = false;
     double us = 0, last_us = 0;
-    enum stp_status status;
 
     work->compute_us = INFINITY;
-    status = calibrate_choose_known(&f, collective, true, &is_chosen);
-    if (status == STP_OK && !is_chosen)
-        status = calibrate_choose_known(&f, collective, false, &is_chosen);
-    if (status != STP_OK || is_chosen)
-        return status;
+    STP_TRY(calibrate_choose_known(&f, collective, true, &is_chosen));
+    if (!is_chosen)
+        STP_TRY(calibrate_choose_known(&f, collective, false, &is_chosen));
+    if (is_chosen)
+        return STP_OK;
     /* Takes the largest side whose first k uses little of the target, or the
      * smallest side if none does. */
     for (size_t i = 0; i < N_SIDES; i++) {
         double first_us;
 
-        status = calibrate_try_product(&f, sides[i], FIRST_K, &first_us);
-        if (status != STP_OK || (i > 0 && first_us > first_share * target_us))
+        STP_TRY(calibrate_try_product(&f, sides[i], FIRST_K, &first_us));
+        if (i > 0 && first_us > first_share * target_us)
             break;
         side = sides[i];
         us = first_us;
     }
     /* k by the line of time through the last two guesses, in whole grains. */
-    for (int i = 0; i < MAX_GUESSES && status == STP_OK; i++) {
+    for (int i = 0; i < MAX_GUESSES; i++) {
         double slope = (us - last_us) / ((double)k - last_k);
         double next_k;
         unsigned next;
@@ -218,9 +216,9 @@ enum stp_status stp_calibrate(const struct stp_device *device,
         last_k = k;
         last_us = us;
         k = next;
-        status = calibrate_try_product(&f, side, k, &us);
+        STP_TRY(calibrate_try_product(&f, side, k, &us));
     }
-    return status;
+    return STP_OK;
 }
 
 /* ---- products of a traced step ---- */
@@ -232,9 +230,7 @@ enum stp_status stp_calibrate_step(const struct stp_device *device,
                                    struct stp_traced_step *step, int type,
                                    struct stp_error *err)
 {
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < step->program.n_notes && status == STP_OK; i++) {
+    for (size_t i = 0; i < step->program.n_notes; i++) {
         const struct stp_work *known = step->program.notes;
         struct stp_work *note = &step->program.notes[i];
         struct stp_workload work = {.gemm = {.type = type}};
@@ -250,8 +246,8 @@ enum stp_status stp_calibrate_step(const struct stp_device *device,
         if (known < note)
             work.gemm = known->gemm;
         else
-            status = stp_calibrate(device, &step->kinds[0], us, &work, err);
+            STP_TRY(stp_calibrate(device, &step->kinds[0], us, &work, err));
         note->gemm = work.gemm;
     }
-    return status;
+    return STP_OK;
 }

@@ -52,29 +52,28 @@ enum stp_status stp_choices_record(const struct stp_device *device,
                                    void *user, struct stp_choices *choices,
                                    struct stp_error *err)
 {
-    enum stp_status status = stp_device_select_arm(device, &own_choice, err);
     size_t total = 0, done = 0;
 
+    STP_TRY(stp_device_select_arm(device, &own_choice, err));
     for (size_t p = 0; p < n_parts; p++)
         total += parts[p].sizes.n;
     for (size_t p = 0; p < n_parts; p++)
-        for (size_t i = 0; i < parts[p].sizes.n && status == STP_OK; i++) {
+        for (size_t i = 0; i < parts[p].sizes.n; i++) {
             const struct stp_collective what = {.coll = parts[p].coll,
                                                 .n_bytes =
                                                     parts[p].sizes.size[i],
                                                 .type = parts[p].type,
                                                 .op = STP_OP_SUM};
 
-            status = choices_probe(device, &what, choices, err);
-            if (status == STP_OK && progress != NULL &&
-                !progress(user, ++done, total))
-                status =
-                    stp_fail(err, STP_ERR_STOPPED,
-                             "stopped after %zu of %zu choices", done, total);
+            STP_TRY(choices_probe(device, &what, choices, err));
+            if (progress != NULL && !progress(user, ++done, total))
+                return stp_fail(err, STP_ERR_STOPPED,
+                                "stopped after %zu of %zu choices", done,
+                                total);
         }
-    return status == STP_OK && choices->n_rows == 0 && total > 0
+    return choices->n_rows == 0 && total > 0
                ? choices_fail_unknown(device, "what it runs", err)
-               : status;
+               : STP_OK;
 }
 
 enum stp_status stp_choices_repeat(const struct stp_device *device,
@@ -82,23 +81,23 @@ enum stp_status stp_choices_repeat(const struct stp_device *device,
                                    struct stp_choices *again,
                                    struct stp_error *err)
 {
-    enum stp_status status = stp_device_select_arm(device, &own_choice, err);
     struct stp_device_info info;
 
+    STP_TRY(stp_device_select_arm(device, &own_choice, err));
     stp_device_get_info(device, &info);
-    for (size_t i = 0; i < choices->n_rows && status == STP_OK; i++) {
+    for (size_t i = 0; i < choices->n_rows; i++) {
         const struct stp_collective *what = &choices->rows[i].what;
 
-        status = choices_probe(device, what, again, err);
-        if (status == STP_OK && again->n_rows == i)
-            status =
-                stp_fail(err, STP_ERR_DEVICE,
-                         "%s%s%s does not tell what it runs for %s of %" PRIu64
-                         " bytes, which it has to repeat",
-                         info.backend, info.nccl[0] != '\0' ? " " : "",
-                         info.nccl, stp_coll_name(what->coll), what->n_bytes);
+        STP_TRY(choices_probe(device, what, again, err));
+        if (again->n_rows == i)
+            return stp_fail(
+                err, STP_ERR_DEVICE,
+                "%s%s%s does not tell what it runs for %s of %" PRIu64
+                " bytes, which it has to repeat",
+                info.backend, info.nccl[0] != '\0' ? " " : "", info.nccl,
+                stp_coll_name(what->coll), what->n_bytes);
     }
-    return status;
+    return STP_OK;
 }
 
 bool stp_choice_equal(const struct stp_nccl_choice *a,

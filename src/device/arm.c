@@ -336,13 +336,12 @@ enum stp_status stp_arms_parse(const char *list, struct stp_arms *arms_ret,
 {
     struct stp_field words[STP_MAX_ARMS];
     size_t n = stp_split(list, strlen(list), words, STP_MAX_ARMS);
-    enum stp_status status = STP_OK;
 
     if (n > STP_MAX_ARMS)
         return stp_fail(err, STP_ERR_LIMIT, "more than %d arms", STP_MAX_ARMS);
     arms_ret->n = 1;
     arms_ret->arm[0] = auto_arm;
-    for (size_t i = 0; i < n && status == STP_OK; i++) {
+    for (size_t i = 0; i < n; i++) {
         const struct stp_field *word = &words[i];
         char hint[STP_HINT];
         struct stp_arm arm;
@@ -356,10 +355,10 @@ enum stp_status stp_arms_parse(const char *list, struct stp_arms *arms_ret,
                                        .proto = k % NCCL_NUM_PROTOCOLS};
                 if (stp_pair_exists(ncclFuncAllReduce, arm.algo, arm.proto) ||
                     stp_pair_exists(ncclFuncAllGather, arm.algo, arm.proto))
-                    STP_THEN(status, arms_add(arms_ret, &arm, err));
+                    STP_TRY(arms_add(arms_ret, &arm, err));
             }
         } else if (stp_field_is(word, "memory")) {
-            status = stp_arms_add_setups(arms_ret, UINT_MAX, err);
+            STP_TRY(stp_arms_add_setups(arms_ret, UINT_MAX, err));
         } else if (!stp_arm_from_name(word->s, word->len, &arm) ||
                    arm.kind == STP_ARM_PLUGIN || arm.kind == STP_ARM_NCCL) {
             return stp_fail_at(
@@ -369,10 +368,10 @@ enum stp_status stp_arms_parse(const char *list, struct stp_arms *arms_ret,
                 "MEMORY/ctas=MIN-MAX/cga=SIZE or a part of one%s",
                 (int)word->len, word->s, arm_hint(word, hint));
         } else {
-            status = arms_add(arms_ret, &arm, err);
+            STP_TRY(arms_add(arms_ret, &arm, err));
         }
     }
-    return status;
+    return STP_OK;
 }
 
 enum stp_status stp_arms_add_channels(struct stp_arms *arms, const char *list,

@@ -85,7 +85,6 @@ static enum stp_status rank_prepare(struct rank *r, uint64_t max_bytes,
     const struct stp_gemm *g = &work->gemm;
     const uint64_t n[] = {(uint64_t)g->m * g->k, (uint64_t)g->k * g->n,
                           (uint64_t)g->m * g->n};
-    enum stp_status status = STP_OK;
     struct stp_product product;
 
     switch (work->kind) {
@@ -94,13 +93,13 @@ static enum stp_status rank_prepare(struct rank *r, uint64_t max_bytes,
                                  max_bytes, err);
     case STP_WORK_GEMM:
         for (int i = 0; i < 3; i++)
-            STP_THEN(status, rank_reserve_all(
-                                 r, work->stream, STP_ROOM_A + (enum stp_room)i,
-                                 g->type, n[i] * stp_type_size(g->type), err));
+            STP_TRY(rank_reserve_all(r, work->stream,
+                                     STP_ROOM_A + (enum stp_room)i, g->type,
+                                     n[i] * stp_type_size(g->type), err));
         product = rank_product(r, work->stream, g);
         if (r->engine.ops->prepare != NULL)
-            STP_THEN(status, RANK_DO(r, prepare, 0, &product, err));
-        return status;
+            STP_TRY(RANK_DO(r, prepare, 0, &product, err));
+        return STP_OK;
     case STP_WORK_ELEMENTWISE:
         return rank_reserve_pair(r, work->stream, STP_ROOM_X, STP_TYPE_F32,
                                  work->n_bytes, err);
@@ -292,31 +291,29 @@ static enum stp_status part_time(struct part *p)
 {
     const struct stp_engine *engine = &p->ranks[0].engine;
     const struct stp_program *program = p->run->program;
-    enum stp_status status = STP_OK;
     double start, wall_us;
 
     for (unsigned i = 0; i < p->n; i++) {
         struct rank *r = &p->ranks[i];
 
         if (r->engine.ops->prepare != NULL)
-            STP_THEN(status,
-                     RANK_DO(r, prepare, program->n_events, NULL, p->err));
-        for (size_t k = 0; k < program->n_notes && status == STP_OK; k++)
-            status =
-                rank_prepare(r, p->d->max_bytes, &program->notes[k], p->err);
+            STP_TRY(RANK_DO(r, prepare, program->n_events, NULL, p->err));
+        for (size_t k = 0; k < program->n_notes; k++)
+            STP_TRY(
+                rank_prepare(r, p->d->max_bytes, &program->notes[k], p->err));
     }
 
-    if (status == STP_OK && p->run->use_graph && !p->run->replay)
-        status = part_capture(p);
-    STP_THEN(status, part_synchronise_ranks(p));
+    if (p->run->use_graph && !p->run->replay)
+        STP_TRY(part_capture(p));
+    STP_TRY(part_synchronise_ranks(p));
     start = engine->ops->now_us(engine->self);
-    STP_THEN(status, p->run->use_graph ? part_each(p, engine->ops->launch)
-                                       : part_issue_all(p));
-    STP_THEN(status, part_wait(p));
+    STP_TRY(p->run->use_graph ? part_each(p, engine->ops->launch)
+                              : part_issue_all(p));
+    STP_TRY(part_wait(p));
     wall_us = engine->ops->now_us(engine->self) - start;
     for (unsigned i = 0; i < p->n; i++)
-        STP_THEN(status, part_read_times(p, &p->ranks[i], wall_us));
-    return status;
+        STP_TRY(part_read_times(p, &p->ranks[i], wall_us));
+    return STP_OK;
 }
 
 static void ranks_abandon(const struct stp_ranks *d, bool is_abandoned)
@@ -527,17 +524,13 @@ enum stp_status stp_device_begin_round(const struct stp_device *device,
                                        struct stp_error *err)
 {
     const struct rank *first = first_rank(device);
-    enum stp_status status = STP_OK;
     bool any;
 
     if (first->engine.ops->begin_round != NULL)
-        status = RANK_DO(first, begin_round, round, n_rounds, err);
-    if (status == STP_OK && round >= n_rounds &&
-        !device->ranks->info.repeats_rounds)
-        status = STP_REFUSE(err, "round %u of %u", round, n_rounds);
-    return status == STP_OK
-               ? stp_world_any(device->ranks->world, false, &any, err)
-               : status;
+        STP_TRY(RANK_DO(first, begin_round, round, n_rounds, err));
+    if (round >= n_rounds && !device->ranks->info.repeats_rounds)
+        return STP_REFUSE(err, "round %u of %u", round, n_rounds);
+    return stp_world_any(device->ranks->world, false, &any, err);
 }
 
 /* Reserves the buffers of the main stream, which nearly all runs need. */
@@ -553,12 +546,9 @@ enum stp_status stp_device_select_arm(const struct stp_device *device,
                                       const struct stp_arm *arm,
                                       struct stp_error *err)
 {
-    const enum stp_status status =
-        RANK_DO(first_rank(device), select_arm, arm, err);
-
-    if (status == STP_OK)
-        device->ranks->arm = arm->kind;
-    return status == STP_OK ? ranks_reserve(device->ranks, err) : status;
+    STP_TRY(RANK_DO(first_rank(device), select_arm, arm, err));
+    device->ranks->arm = arm->kind;
+    return ranks_reserve(device->ranks, err);
 }
 
 enum stp_status stp_device_reload_plugin(const struct stp_device *device,
@@ -601,25 +591,22 @@ enum stp_status stp_ranks_check_work(struct stp_ranks *d,
 {
     const struct stp_rank_groups *groups = &work->collective.groups;
     struct run run = {.ranks = d};
-    enum stp_status status = STP_OK;
+    enum stp_status status;
 
     if (work->kind == STP_WORK_COLLECTIVE && d->info.has_data)
-        status = stp_collective_check(&work->collective, d->info.n_ranks,
-                                      d->max_bytes, err);
-    for (unsigned i = 0; i < d->n_local && status == STP_OK; i++)
-        status = RANK_DO(&d->local[i], check, work, err);
-    if (status != STP_OK || work->kind != STP_WORK_COLLECTIVE ||
-        groups->size == 0 || stp_splits_find(&d->splits, groups) != 0)
-        return status;
+        STP_TRY(stp_collective_check(&work->collective, d->info.n_ranks,
+                                     d->max_bytes, err));
+    for (unsigned i = 0; i < d->n_local; i++)
+        STP_TRY(RANK_DO(&d->local[i], check, work, err));
+    if (work->kind != STP_WORK_COLLECTIVE || groups->size == 0 ||
+        stp_splits_find(&d->splits, groups) != 0)
+        return STP_OK;
     /* Makes the groups that do not exist yet. */
-    status = stp_rank_groups_check(groups, d->info.n_ranks, err);
-    if (status == STP_OK && d->local[0].engine.ops->split == NULL)
-        status =
-            STP_REFUSE(err, "no groups of %u ranks: transport '%s' has none",
-                       groups->size, d->info.backend);
-    STP_THEN(status, stp_splits_add(&d->splits, groups, err));
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_rank_groups_check(groups, d->info.n_ranks, err));
+    if (d->local[0].engine.ops->split == NULL)
+        return STP_REFUSE(err, "no groups of %u ranks: transport '%s' has none",
+                          groups->size, d->info.backend);
+    STP_TRY(stp_splits_add(&d->splits, groups, err));
     status =
         stp_world_agree(d->world, stp_ranks_do(d, part_split, &run, err), err);
     d->splits.n -= status != STP_OK;
@@ -631,12 +618,11 @@ enum stp_status stp_device_note(const struct stp_device *device,
                                 struct stp_error *err)
 {
     struct stp_ranks *d = device->ranks;
-    enum stp_status status = STP_OK;
 
     if (work->kind == STP_WORK_COLLECTIVE || work->kind == STP_WORK_GEMM ||
         work->kind == STP_WORK_ELEMENTWISE)
-        status = stp_ranks_check_work(d, work, err);
-    return status == STP_OK ? stp_program_add(&d->program, work, err) : status;
+        STP_TRY(stp_ranks_check_work(d, work, err));
+    return stp_program_add(&d->program, work, err);
 }
 
 enum stp_status stp_device_replay(const struct stp_device *device,

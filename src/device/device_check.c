@@ -51,48 +51,39 @@ struct check {
     bool counts;             /* it ran */
 };
 
-/* The data of a rank; those of every group are others. */
-static struct stp_pattern rank_pattern(const struct rank *r,
-                                       const struct check *c)
-{
-    const struct stp_rank_groups *groups = &c->collective->groups;
-    struct stp_pattern pattern = c->pattern;
-
-    pattern.rank = stp_rank_in_group(groups, r->rank);
-    pattern.seed += stp_rank_groups_color(groups, r->rank);
-    return pattern;
-}
-
 static enum stp_status ranks_check_part(void *user, unsigned thread,
                                         struct stp_error *err)
 {
     const struct check *c = user;
     const unsigned n = c->ranks->n_per_thread;
     const int coll = c->collective->coll;
-    enum stp_status status = STP_OK;
+    const struct stp_rank_groups *groups = &c->collective->groups;
 
-    for (unsigned i = 0; i < n && status == STP_OK; i++) {
+    for (unsigned i = 0; i < n; i++) {
         struct rank *r = &c->ranks->local[thread * n + i];
         const struct stp_transfer t =
             stp_ranks_place(c->ranks, r, STP_STREAM_MAIN, c->collective, 0);
-        const struct stp_pattern pattern = rank_pattern(r, c);
-        const bool is_root = pattern.rank == c->collective->root;
+        struct stp_pattern pattern = c->pattern; /* each group has its own */
+        bool is_root;
 
+        pattern.rank = stp_rank_in_group(groups, r->rank);
+        pattern.seed += stp_rank_groups_color(groups, r->rank);
+        is_root = pattern.rank == c->collective->root;
         if (!c->counts) {
             /* Poison first: in place the input lies within the output. */
-            status = RANK_DO(r, fill, &pattern, true, t.out, c->n_recv, err);
+            STP_TRY(RANK_DO(r, fill, &pattern, true, t.out, c->n_recv, err));
             if (coll != ncclFuncBroadcast || is_root)
-                STP_THEN(status, RANK_DO(r, fill, &pattern, false, (void *)t.in,
-                                         c->n_send, err));
+                STP_TRY(RANK_DO(r, fill, &pattern, false, (void *)t.in,
+                                c->n_send, err));
             continue;
         }
         r->found = (struct stp_found){0};
         if (coll != ncclFuncReduce || is_root)
-            status =
-                RANK_DO(r, examine, &pattern, t.out, c->n_recv, &r->found, err);
+            STP_TRY(RANK_DO(r, examine, &pattern, t.out, c->n_recv, &r->found,
+                            err));
         r->found.bits = stp_pattern_mix(r->found.bits, r->rank + 1);
     }
-    return status;
+    return STP_OK;
 }
 
 enum stp_status stp_device_check(const struct stp_device *device,
@@ -114,30 +105,26 @@ enum stp_status stp_device_check(const struct stp_device *device,
                     .ranks = stp_collective_ranks(collective, d->info.n_ranks),
                     .seed = seed,
                     .rounds = rounds}};
-    enum stp_status status = stp_ranks_check_work(d, &work, err);
     struct stp_found all[STP_MAX_PROCESSES];
     struct stp_found mine = {0};
 
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_ranks_check_work(d, &work, err));
     if (!d->info.has_data) { /* there are no bytes in virtual time */
         *found_ret = mine;
         return STP_OK;
     }
     stp_pattern_sizes(&check.pattern, collective->n_bytes, &check.n_send,
                       &check.n_recv);
-    status = stp_ranks_do(d, ranks_check_part, &check, err);
-    STP_THEN(status, stp_ranks_run_one(d, collective, false, err));
+    STP_TRY(stp_ranks_do(d, ranks_check_part, &check, err));
+    STP_TRY(stp_ranks_run_one(d, collective, false, err));
     check.counts = true;
-    STP_THEN(status, stp_ranks_do(d, ranks_check_part, &check, err));
+    STP_TRY(stp_ranks_do(d, ranks_check_part, &check, err));
     for (unsigned i = 0; i < d->n_local; i++) {
         mine.n_wrong += d->local[i].found.n_wrong;
         mine.bits += d->local[i].found.bits;
     }
-    STP_THEN(status, d->world->ops->exchange(d->world->self, &mine,
-                                             sizeof(mine), all, err));
-    if (status != STP_OK)
-        return status;
+    STP_TRY(
+        d->world->ops->exchange(d->world->self, &mine, sizeof(mine), all, err));
     *found_ret = (struct stp_found){0};
     for (unsigned i = 0; i < d->world->size; i++) {
         found_ret->n_wrong += all[i].n_wrong;

@@ -73,7 +73,6 @@ static enum stp_status plan_choose_sizes(const struct stp_device_facts *known,
     const uint64_t begin = m->begin > 0 ? m->begin : 8;
     const uint64_t end = stp_max_bytes(m);
     const uint64_t grain = stp_size_grain(&known->info, coll, type);
-    enum stp_status status;
 
     if (!stp_measure_has_sizes(m) && known->sizes[coll].n > 0) {
         *sizes = known->sizes[coll];
@@ -81,27 +80,21 @@ static enum stp_status plan_choose_sizes(const struct stp_device_facts *known,
     }
     sizes->n = 0;
     for (unsigned i = 0; i < m->n_bytes; i++) {
-        status =
-            m->bytes[i] % grain == 0
-                ? stp_sizes_add(sizes, m->bytes[i], grain, err)
-                : STP_REFUSE(err,
-                             "--bytes %ju, expected a multiple of %ju: whole "
-                             "elements on all ranks",
-                             (uintmax_t)m->bytes[i], (uintmax_t)grain);
-
-        if (status != STP_OK)
-            return status;
+        if (m->bytes[i] % grain != 0)
+            return STP_REFUSE(err,
+                              "--bytes %ju, expected a multiple of %ju: whole "
+                              "elements on all ranks",
+                              (uintmax_t)m->bytes[i], (uintmax_t)grain);
+        STP_TRY(stp_sizes_add(sizes, m->bytes[i], grain, err));
     }
     if (m->n_bytes > 0)
         return STP_OK;
-    status = m->step > 0 && m->factor == 0
-                 ? stp_sizes_add_steps(sizes, begin, end, m->step, grain, err)
-                 : stp_sizes_add_geometric(sizes, begin, end,
-                                           m->factor > 0 ? m->factor : 2, grain,
-                                           err);
-    return status == STP_OK && m->has_end
-               ? stp_sizes_add(sizes, end, grain, err)
-               : status;
+    STP_TRY(m->step > 0 && m->factor == 0
+                ? stp_sizes_add_steps(sizes, begin, end, m->step, grain, err)
+                : stp_sizes_add_geometric(sizes, begin, end,
+                                          m->factor > 0 ? m->factor : 2, grain,
+                                          err));
+    return m->has_end ? stp_sizes_add(sizes, end, grain, err) : STP_OK;
 }
 
 enum stp_status stp_plan_measurements(const struct stp_device_facts *known,

@@ -106,19 +106,18 @@ static enum stp_status run_derive_alone(const struct stp_tune_job *job,
         stp_tune_terms(job->plan, STP_POLICY_OF_ARMS);
     struct stp_wrong wrong = {0};
     char text[STP_ERROR_TEXT];
-    enum stp_status status = stp_compare(&p->data, &p->comparisons, err);
 
     while (stp_next_wrong(&p->data, &wrong)) {
         stp_wrong_text(&wrong, text);
         stp_tune_tell(job, "%s", text);
     }
+    STP_TRY(stp_compare(&p->data, &p->comparisons, err));
     terms.captured = p->origin.captured;
-    if (terms.same_bits && status == STP_OK) {
+    if (terms.same_bits) {
         stp_tune_tell(job, "%s", STP_SAME_BITS_TEXT(&p->data));
         stp_keep_same_bits(&p->comparisons);
     }
-    STP_THEN(status, stp_derive_on(&p->comparisons, &terms, &p->derived, err));
-    STP_TRY(status);
+    STP_TRY(stp_derive_on(&p->comparisons, &terms, &p->derived, err));
     p->steadiness = stp_steadiness_of(&p->comparisons, &p->comparisons);
     if (stp_tune_warn_of_noise(&p->steadiness, terms.min_gain,
                                r->info.max_rounds, text))
@@ -136,34 +135,32 @@ static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
         stp_tune_terms(job->plan, STP_POLICY_OF_ARMS);
     const char *path = job->files->overlap_trial;
     size_t n = 0;
-    enum stp_status status = STP_OK;
 
     terms.captured = p->origin.captured;
     p->exists = true;
     if (r->iterated.data.n_rows > 0)
-        status = stp_objective_select(&r->iterated.data,
-                                      STP_OBJECTIVE_ITERATION, &p->data, err);
-    for (size_t i = 0; i < p->data.n_rows && status == STP_OK; i++)
+        STP_TRY(stp_objective_select(&r->iterated.data, STP_OBJECTIVE_ITERATION,
+                                     &p->data, err));
+    for (size_t i = 0; i < p->data.n_rows; i++)
         if (p->data.rows[i].work.mode != STP_MODE_SEQUENTIAL) {
             stp_take_wrong(&r->alone.data, &p->data.rows[i]);
             p->data.rows[n++] = p->data.rows[i];
         }
     p->data.n_rows = n;
     /* a policy without rules leaves NCCL alone */
-    if (status == STP_OK && p->data.n_rows == 0) {
+    if (p->data.n_rows == 0) {
         p->origin.why_not = r->why_not;
         return stp_tune_save_policy(p, path, err);
     }
     r->why_not[0] = '\0'; /* only those of some ranks are missing */
-    STP_THEN(status, stp_objective_compare(&p->data, STP_OBJECTIVE_ITERATION,
-                                           &p->comparisons, err));
-    STP_THEN(status, stp_tune_measure_steadiness(&p->data, &p->comparisons,
-                                                 &p->steadiness, err));
-    if (terms.same_bits && status == STP_OK)
+    STP_TRY(stp_objective_compare(&p->data, STP_OBJECTIVE_ITERATION,
+                                  &p->comparisons, err));
+    STP_TRY(stp_tune_measure_steadiness(&p->data, &p->comparisons,
+                                        &p->steadiness, err));
+    if (terms.same_bits)
         stp_keep_same_bits(&p->comparisons);
-    STP_THEN(status, stp_derive_on(&p->comparisons, &terms, &p->derived, err));
-    STP_THEN(status, stp_tune_save_policy(p, path, err));
-    return status;
+    STP_TRY(stp_derive_on(&p->comparisons, &terms, &p->derived, err));
+    return stp_tune_save_policy(p, path, err);
 }
 
 static int run_order_unsure(const void *pa, const void *pb)

@@ -163,7 +163,6 @@ enum stp_status stp_setting_choose_arms(const struct stp_comparisons *swept,
         settings_find_mode(setting->mode, setting->coll);
     const struct stp_point *points[MAX_COLLS];
     const struct stp_comparison *rule;
-    enum stp_status status = STP_OK;
 
     /* Take the swept points nearest to the setting's size, of each of its
      * collectives. */
@@ -206,11 +205,10 @@ enum stp_status stp_setting_choose_arms(const struct stp_comparisons *swept,
              settings_is_near(points, m->n_colls, &arm,
                               m->mode == STP_MODE_SEQUENTIAL
                                   ? near_alone
-                                  : STP_REFINE_NEAR)) &&
-            status == STP_OK)
-            status = stp_arms_add_setups(arms_ret, 1u << i, err);
+                                  : STP_REFINE_NEAR)))
+            STP_TRY(stp_arms_add_setups(arms_ret, 1u << i, err));
     }
-    return status;
+    return STP_OK;
 }
 
 struct stp_rounds_terms stp_setting_rounds(const struct stp_device_info *info,
@@ -244,14 +242,13 @@ enum stp_status stp_setting_run(const struct stp_device *device,
     struct stp_workload_plan plan = {.plan = {.type = terms->type,
                                               .rounds = terms->rounds,
                                               .warmup = WARMUP}};
-    enum stp_status status;
 
     if (plan.plan.rounds == 0 && info->max_rounds == 0)
         plan.plan.rounds = captures ? BOTH_ROUNDS : LIVE_ROUNDS;
     plan.plan.terms = stp_setting_rounds(info, terms->rounds, terms->min_gain);
     if (captures && plan.plan.terms.most > 0)
         plan.plan.terms.most = MOST_BOTH;
-    status = stp_plan_iterations(info, &work, false, &plan, err);
+    STP_TRY(stp_plan_iterations(info, &work, false, &plan, err));
     if (terms->min_gain > 0 && plan.plan.turn_us > turn_us)
         plan.plan.turn_us = turn_us;
     if (captures)
@@ -261,7 +258,6 @@ enum stp_status stp_setting_run(const struct stp_device *device,
     plan.plan.arms = arms;
     plan.plan.coll = setting->coll;
     plan.plan.in_place = setting->coll == ncclFuncAllReduce; /* as jobs do */
-    STP_THEN(status, stp_iterate_run(device, &plan.plan, terms->progress,
-                                     terms->user, out, err));
-    return status;
+    return stp_iterate_run(device, &plan.plan, terms->progress, terms->user,
+                           out, err);
 }

@@ -28,10 +28,9 @@ static enum stp_status stage_measure(const struct stp_tune_job *job,
     struct stp_arms arms = stp_trial_arms;
     struct stp_device_facts known;
     struct stp_measure_plan grid;
-    enum stp_status status;
 
     stp_get_device_facts(device, &known);
-    status = stp_arms_add_staged(&arms, known.info.setups, err);
+    STP_TRY(stp_arms_add_staged(&arms, known.info.setups, err));
     if (measure.n_colls == 0) {
         measure.n_colls = STP_N_TRAINED_COLLS;
         memcpy(measure.colls, stp_trained_colls, sizeof(stp_trained_colls));
@@ -40,18 +39,16 @@ static enum stp_status stage_measure(const struct stp_tune_job *job,
         measure.begin = FIRST_BYTES;
     if (measure.n_bytes == 0 && (measure.end == 0 || measure.end > LAST_BYTES))
         measure.end = LAST_BYTES;
-    if (status != STP_OK || arms.n == stp_trial_arms.n ||
-        measure.begin > measure.end)
-        return status;
-    status = stp_plan_measurements(&known, &measure, &arms, &grid, err);
+    if (arms.n == stp_trial_arms.n || measure.begin > measure.end)
+        return STP_OK;
+    STP_TRY(stp_plan_measurements(&known, &measure, &arms, &grid, err));
     grid.plan.check = 1;
     grid.plan.bits_max = job->plan->same_bits ? UINT64_MAX : 0;
     grid.plan.graph = 1;
     grid.plan.iters = GRAPH_CALLS;
     grid.plan.turn_us = 0;
-    STP_THEN(status, stp_sweep_run(device, &grid.plan, stage_progress,
-                                   (void *)job, captured, err));
-    return status;
+    return stp_sweep_run(device, &grid.plan, stage_progress, (void *)job,
+                         captured, err);
 }
 
 /* Times iterations of AUTO, the policy and the staged buffers that gained back

@@ -42,7 +42,6 @@ static enum stp_status sweep_measure(struct sweep *s, int coll,
 {
     const struct stp_sizes one = {.size = {n_bytes}, .n = 1};
     struct stp_sweep_plan plan = s->plan.plan;
-    enum stp_status status;
 
     if (sweep_has(s, coll, n_bytes))
         return STP_OK;
@@ -52,10 +51,9 @@ static enum stp_status sweep_measure(struct sweep *s, int coll,
     plan.arms = arms;
     plan.check = 1;
     plan.bits_max = s->pass->job->plan->same_bits ? UINT64_MAX : BITS_MAX;
-    status = stp_sweep_run(s->pass->device, &plan, NULL, NULL, s->data, err);
+    STP_TRY(stp_sweep_run(s->pass->device, &plan, NULL, NULL, s->data, err));
     s->plan.plan.wake = false;
-    return status == STP_OK ? stp_tune_state_save(s->pass->state, false, err)
-                            : status;
+    return stp_tune_state_save(s->pass->state, false, err);
 }
 
 /* ---- the grid ---- */
@@ -71,7 +69,6 @@ static enum stp_status sweep_make_grid(struct sweep *s, struct stp_error *err)
     const struct stp_device_info *info = &known->info;
     const unsigned n_asked = measure.n_colls;
     bool knows_any = false;
-    enum stp_status status;
 
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
         knows_any |= known->sizes[c].n > 0;
@@ -98,13 +95,13 @@ static enum stp_status sweep_make_grid(struct sweep *s, struct stp_error *err)
                         "machine '%s' was timed with none of these, expected "
                         "--collective to name others",
                         info->machine);
-    status = stp_plan_measurements(known, &measure, NULL, &s->plan, err);
+    STP_TRY(stp_plan_measurements(known, &measure, NULL, &s->plan, err));
     if (info->max_rounds == 0 && measure.rounds == 0) {
         s->plan.plan.rounds = GRID_ROUNDS;
         s->plan.plan.terms = (struct stp_rounds_terms){
             .most = MOST_ROUNDS, .min_gain = asked->min_gain};
     }
-    return status;
+    return STP_OK;
 }
 
 static enum stp_status sweep_measure_grid(struct sweep *s,
@@ -114,10 +111,9 @@ static enum stp_status sweep_measure_grid(struct sweep *s,
     const struct stp_sweep_plan *plan = &s->plan.plan;
     struct stp_arms all;
     size_t there = 0, done = 0, total = 0;
-    enum stp_status status = stp_arms_parse("all", &all, err);
 
-    STP_THEN(status,
-             stp_arms_add_setups(&all, s->pass->known.info.setups, err));
+    STP_TRY(stp_arms_parse("all", &all, err));
+    STP_TRY(stp_arms_add_setups(&all, s->pass->known.info.setups, err));
     stp_arms_add_nccl(&all, s->pass->known.info.tuner);
     for (size_t c = 0; c < plan->n_colls; c++)
         for (size_t i = 0; i < plan->sizes[c].n; i++, total++)
@@ -127,13 +123,12 @@ static enum stp_status sweep_measure_grid(struct sweep *s,
                       job->files->state_sweep, there, total,
                       job->plan->n_passes > 1 ? " of these ranks" : "");
     for (size_t c = 0; c < plan->n_colls; c++)
-        for (size_t i = 0; i < plan->sizes[c].n && status == STP_OK; i++) {
-            status = sweep_measure(s, plan->colls[c], plan->sizes[c].size[i],
-                                   &all, err);
-            STP_THEN(status, stp_tune_progress(job, STP_TUNE_SWEEP, ++done,
-                                               total, err));
+        for (size_t i = 0; i < plan->sizes[c].n; i++) {
+            STP_TRY(sweep_measure(s, plan->colls[c], plan->sizes[c].size[i],
+                                  &all, err));
+            STP_TRY(stp_tune_progress(job, STP_TUNE_SWEEP, ++done, total, err));
         }
-    return status;
+    return STP_OK;
 }
 
 /* ---- where decisions change ---- */
@@ -146,9 +141,8 @@ static enum stp_status sweep_refine_once(struct sweep *s,
                                          size_t *n, struct stp_error *err)
 {
     const struct stp_device_info *info = &s->pass->known.info;
-    enum stp_status status = STP_OK;
 
-    for (size_t i = 0; i + 1 < all->n_points && status == STP_OK; i++) {
+    for (size_t i = 0; i + 1 < all->n_points; i++) {
         const struct stp_point *p = &all->points[i];
         struct stp_arms arms;
         uint64_t size;
@@ -159,13 +153,13 @@ static enum stp_status sweep_refine_once(struct sweep *s,
                                 &arms))
             continue;
         stp_arms_add_nccl(&arms, info->tuner);
-        status = stp_arms_add_setups(&arms, info->setups, err);
-        STP_THEN(status, sweep_measure(s, p->coll, size, &arms, err));
-        STP_THEN(status, stp_tune_progress(s->pass->job, STP_TUNE_REFINE, i + 1,
-                                           all->n_points, err));
+        STP_TRY(stp_arms_add_setups(&arms, info->setups, err));
+        STP_TRY(sweep_measure(s, p->coll, size, &arms, err));
+        STP_TRY(stp_tune_progress(s->pass->job, STP_TUNE_REFINE, i + 1,
+                                  all->n_points, err));
         ++*n;
     }
-    return status;
+    return STP_OK;
 }
 
 /* Refines in waves until there are no new sizes. */

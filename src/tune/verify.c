@@ -14,13 +14,10 @@
 enum stp_status stp_tune_save_policy(struct stp_tune_policy *policy,
                                      const char *path, struct stp_error *err)
 {
-    enum stp_status status;
-
     policy->origin.data = &policy->data;
     policy->origin.steadiness = &policy->steadiness;
-    status = stp_policy_file_save(&policy->derived, &policy->origin, path, err);
-    STP_THEN(status, stp_policy_file_hash(path, policy->hash, err));
-    return status;
+    STP_TRY(stp_policy_file_save(&policy->derived, &policy->origin, path, err));
+    return stp_policy_file_hash(path, policy->hash, err);
 }
 
 enum stp_status stp_tune_begin_trial(const struct stp_tune_job *job,
@@ -78,7 +75,6 @@ static enum stp_status verify_add_setups(const struct verify *v, int coll,
                                          struct stp_error *err)
 {
     const struct stp_device_info *info = &v->known.info;
-    enum stp_status status = STP_OK;
 
     if (!verify_saves_time(v))
         return stp_arms_add_setups(arms, info->setups, err);
@@ -91,13 +87,13 @@ static enum stp_status verify_add_setups(const struct verify *v, int coll,
             const double best = stp_point_arm(p, &rule->arm)->gain.gain;
 
             for (size_t a = 0; a < p->n_arms && p->n_bytes == n_bytes; a++)
-                if (stp_arm_registers(&p->arms[a].arm) && status == STP_OK &&
+                if (stp_arm_registers(&p->arms[a].arm) &&
                     p->arms[a].gain.gain >= near_best * best)
-                    status =
-                        stp_arms_add_setup(arms, &p->arms[a].arm.setup, err);
+                    STP_TRY(
+                        stp_arms_add_setup(arms, &p->arms[a].arm.setup, err));
         }
     }
-    return status;
+    return STP_OK;
 }
 
 /* Runs iterations of the settings that are not there, and appends to *data;
@@ -218,15 +214,13 @@ static enum stp_status verify_try_sizes(struct verify *v,
                                         struct stp_error *err)
 {
     const struct stp_device_info *info = &v->known.info;
-    struct stp_dataset *tried = &v->policy->tried;
     const size_t n_colls = grid->plan.n_colls;
-    enum stp_status status = STP_OK;
     size_t n = 0, done = 0;
 
     for (size_t c = 0; c < n_colls; c++)
         n += grid->sizes[c].n;
     for (size_t c = 0; c < n_colls; c++)
-        for (size_t i = 0; i < grid->sizes[c].n && status == STP_OK; i++) {
+        for (size_t i = 0; i < grid->sizes[c].n; i++) {
             const int coll = grid->colls[c];
             const uint64_t n_bytes = grid->sizes[c].size[i];
             const struct stp_setting alone = {STP_MODE_ALONE, coll, n_bytes, 0};
@@ -236,7 +230,7 @@ static enum stp_status verify_try_sizes(struct verify *v,
 
             stp_arms_add_nccl(&arms, info->tuner);
             if (v->n_tries == 1)
-                status = verify_add_setups(v, coll, n_bytes, &arms, err);
+                STP_TRY(verify_add_setups(v, coll, n_bytes, &arms, err));
             of_size.colls = &coll;
             of_size.n_colls = 1;
             of_size.sizes = &one;
@@ -247,13 +241,12 @@ static enum stp_status verify_try_sizes(struct verify *v,
             of_size.check = stp_derived_find(&v->policy->derived, coll,
                                              info->n_ranks, n_bytes) != NULL;
             of_size.bits_max = v->job->plan->same_bits ? UINT64_MAX : 0;
-            if (!stp_tune_has(tried, &alone, info->n_ranks))
-                STP_THEN(status, stp_sweep_run(&v->job->trial->device, &of_size,
-                                               NULL, NULL, tried, err));
-            STP_THEN(status, stp_tune_progress(v->job, STP_TUNE_VERIFY, ++done,
-                                               n, err));
+            if (!stp_tune_has(&v->policy->tried, &alone, info->n_ranks))
+                STP_TRY(stp_sweep_run(&v->job->trial->device, &of_size, NULL,
+                                      NULL, &v->policy->tried, err));
+            STP_TRY(stp_tune_progress(v->job, STP_TUNE_VERIFY, ++done, n, err));
         }
-    return status;
+    return STP_OK;
 }
 
 /* Tries the swept sizes on so many ranks, and sizes between them that the
@@ -264,11 +257,11 @@ static enum stp_status verify_try_alone(struct verify *v, struct stp_error *err)
     const struct stp_device_info *info = &v->known.info;
     const size_t first = v->policy->tried.n_rows;
     struct stp_measure_plan grid;
-    enum stp_status status = stp_plan_measurements(
-        &v->known, &v->job->plan->measure, &stp_trial_arms, &grid, err);
 
+    STP_TRY(stp_plan_measurements(&v->known, &v->job->plan->measure,
+                                  &stp_trial_arms, &grid, err));
     grid.plan.n_colls = 0;
-    for (size_t i = 0; i < all->n_points && status == STP_OK; i++) {
+    for (size_t i = 0; i < all->n_points; i++) {
         const struct stp_point *p = &all->points[i];
         size_t c = grid.plan.n_colls;
 
@@ -279,14 +272,14 @@ static enum stp_status verify_try_alone(struct verify *v, struct stp_error *err)
             grid.sizes[c].n = 0;
             grid.plan.n_colls = ++c;
         }
-        status = stp_sizes_add(&grid.sizes[c - 1], p->n_bytes, 1, err);
+        STP_TRY(stp_sizes_add(&grid.sizes[c - 1], p->n_bytes, 1, err));
     }
-    STP_THEN(status, stp_trial_add_unseen(info, v->path, &grid, err));
-    STP_THEN(status, verify_try_sizes(v, &grid, err));
-    STP_THEN(status, verify_try_steps(v, err));
-    return status == STP_OK && v->n_tries == 1 && info->setups != 0
+    STP_TRY(stp_trial_add_unseen(info, v->path, &grid, err));
+    STP_TRY(verify_try_sizes(v, &grid, err));
+    STP_TRY(verify_try_steps(v, err));
+    return v->n_tries == 1 && info->setups != 0
                ? verify_try_registered(v, first, err)
-               : status;
+               : STP_OK;
 }
 
 /* ---- iterations ---- */
@@ -474,13 +467,12 @@ static enum stp_status verify_try(struct verify *v, struct stp_error *err)
 static enum stp_status verify_until_kept(struct verify *v,
                                          struct stp_error *err)
 {
-    enum stp_status status = verify_try(v, err);
-
-    while (status == STP_OK && verify_trim_rules(v->policy)) {
-        status = stp_tune_save_policy(v->policy, v->path, err);
-        STP_THEN(status, verify_try(v, err));
+    STP_TRY(verify_try(v, err));
+    while (verify_trim_rules(v->policy)) {
+        STP_TRY(stp_tune_save_policy(v->policy, v->path, err));
+        STP_TRY(verify_try(v, err));
     }
-    return status;
+    return STP_OK;
 }
 
 /* Measures registered buffers again where they were faster in iterations, in

@@ -266,19 +266,17 @@ static enum stp_status walk_flush(struct walk *w)
 /* Goes on to a time until which nothing ran in stream main. */
 static enum stp_status walk_advance(struct walk *w, double to)
 {
-    enum stp_status status = STP_OK;
-
     if (to <= w->now)
         return STP_OK;
     w->now = w->now == 0 ? to : w->now; /* times begin here */
     if (w->comm_end > 0 && w->comm_end >= w->now && w->comm_end <= to) {
-        status = walk_flush(w);
+        STP_TRY(walk_flush(w));
         w->waits = true;
         w->now = w->comm_end;
     }
     w->compute += to - w->now;
     w->now = to;
-    return status;
+    return STP_OK;
 }
 
 /* Makes rows of the compute up to a time; a kernel may go on behind it. */

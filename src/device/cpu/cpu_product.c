@@ -105,20 +105,17 @@ enum stp_status stp_cpu_product(const struct stp_product *p,
     const void *a;
     const void *b;
     void *c = p->c;
-    enum stp_status status =
-        product_widen(scratch, 0, p->gemm.type, p->a,
-                      (uint64_t)p->gemm.m * p->gemm.k, &a, err);
 
-    STP_THEN(status, product_widen(scratch, 1, p->gemm.type, p->b,
-                                   (uint64_t)p->gemm.k * p->gemm.n, &b, err));
-    if (status == STP_OK && product_is_half(p->type_c)) {
-        status = product_reserve(scratch, 2, n_c, err);
+    STP_TRY(product_widen(scratch, 0, p->gemm.type, p->a,
+                          (uint64_t)p->gemm.m * p->gemm.k, &a, err));
+    STP_TRY(product_widen(scratch, 1, p->gemm.type, p->b,
+                          (uint64_t)p->gemm.k * p->gemm.n, &b, err));
+    if (product_is_half(p->type_c)) {
+        STP_TRY(product_reserve(scratch, 2, n_c, err));
         c = scratch->matrix[2];
-        if (status == STP_OK && p->beta != 0)
+        if (p->beta != 0)
             stp_cpu_cast(n_c, p->type_c, p->c, STP_TYPE_F32, c);
     }
-    if (status != STP_OK)
-        return status;
 
     const enum CBLAS_TRANSPOSE ta = p->a_transposed ? CblasTrans : CblasNoTrans;
     const enum CBLAS_TRANSPOSE tb = p->b_transposed ? CblasTrans : CblasNoTrans;
@@ -135,10 +132,10 @@ enum stp_status stp_cpu_product(const struct stp_product *p,
         cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb,
                     (float)p->beta, c, n);
 
-    status = product_finish(p, c, err);
-    if (status == STP_OK && product_is_half(p->type_c))
+    STP_TRY(product_finish(p, c, err));
+    if (product_is_half(p->type_c))
         stp_cpu_cast(n_c, STP_TYPE_F32, c, p->type_c, p->c);
-    return status;
+    return STP_OK;
 }
 
 #else

@@ -44,7 +44,6 @@ static enum stp_status cpu_run_collective(struct stp_cpu *e, unsigned stream,
         t->coll != ncclFuncReduce ||
         t->root == (int)stp_rank_in_group(&groups, e->world->rank);
     struct stp_transfer sum = *t;
-    enum stp_status status;
 
     if (e->link == NULL || (t->split > 0 && groups.size == 1)) {
         memmove(t->out, t->in, t->n * stp_type_size(t->type));
@@ -52,10 +51,10 @@ static enum stp_status cpu_run_collective(struct stp_cpu *e, unsigned stream,
     }
     if (t->op == STP_OP_AVG)
         sum.op = STP_OP_SUM;
-    status = e->transport->collective(e->link, stream, &sum, err);
-    if (status == STP_OK && averages && gets)
+    STP_TRY(e->transport->collective(e->link, stream, &sum, err));
+    if (averages && gets)
         stp_reduce_divide(t->type, t->out, t->n, groups.size);
-    return status;
+    return STP_OK;
 }
 
 static enum stp_status cpu_run_work(struct stp_cpu *e,
