@@ -347,26 +347,6 @@ static ncclResult_t group_take_in(struct mock_group *g,
     return ncclSuccess;
 }
 
-/* Takes the calls in, and decides on all of them. */
-static ncclResult_t group_decide(struct mock_group *g,
-                                 const struct mock_call *calls, size_t n)
-{
-    const struct mock_choice_rules *rules = &g->comm->version->choice;
-
-    MOCK_TRY(group_take_in(g, calls, n));
-    if (mock_group_is_rearch(g))
-        return mock_group_decide_rearch(g);
-    mock_apart_copies(g);
-    group_part_broadcasts(g);
-    MOCK_TRY(mock_apart_symmetric(g));
-    mock_group_order(rules, g->tasks, g->n);
-    for (size_t i = 0, end; i < g->n; i = end) {
-        end = mock_group_run_end(rules, g->tasks, g->n, i);
-        MOCK_TRY(group_decide_run(g, i, end));
-    }
-    return ncclSuccess;
-}
-
 static struct mock_launched group_get_launched(const struct mock_group *g,
                                                const struct mock_task *task)
 {
@@ -443,11 +423,14 @@ static ncclResult_t group_launch(const struct mock_group *g)
     return ncclSuccess;
 }
 
-/* Decides on all. Tasks are to be freed, or lie in 'one' if there is one. */
+/* Takes the calls in, and decides on all. Tasks are to be freed, or lie in
+ * 'one' if there is one. */
 static ncclResult_t group_begin(struct mock_group *g,
                                 const struct mock_call *calls, size_t n,
                                 struct mock_task one[4])
 {
+    const struct mock_choice_rules *rules = &g->comm->version->choice;
+
     if (n == 1)
         memset(one, 0, 4 * sizeof(*one));
     g->tasks = n == 1 ? one : calloc(4 * n + 1, sizeof(*g->tasks));
@@ -456,7 +439,18 @@ static ncclResult_t group_begin(struct mock_group *g,
     g->broadcasts = &g->tasks[n];
     g->copies = &g->tasks[2 * n];
     g->kernels = &g->tasks[3 * n];
-    return group_decide(g, calls, n);
+    MOCK_TRY(group_take_in(g, calls, n));
+    if (mock_group_is_rearch(g))
+        return mock_group_decide_rearch(g);
+    mock_apart_copies(g);
+    group_part_broadcasts(g);
+    MOCK_TRY(mock_apart_symmetric(g));
+    mock_group_order(rules, g->tasks, g->n);
+    for (size_t i = 0, end; i < g->n; i = end) {
+        end = mock_group_run_end(rules, g->tasks, g->n, i);
+        MOCK_TRY(group_decide_run(g, i, end));
+    }
+    return ncclSuccess;
 }
 
 /* Up to the launch.  All tasks are scheduled kind by kind. */

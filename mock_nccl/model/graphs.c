@@ -105,22 +105,10 @@ static enum mock_path graphs_path_type(struct parser *p, const char **pairs,
     return MOCK_PATH_LOC;
 }
 
-/* NCCL takes the least of all nodes' graphs, and the farthest links. */
-static void graphs_merge(struct mock_graph *all, const struct mock_graph *node)
-{
-    all->pattern = (int)fmax(all->pattern, node->pattern);
-    all->n_channels = (int)fmin(all->n_channels, node->n_channels);
-    all->bw_intra = fminf(all->bw_intra, node->bw_intra);
-    all->bw_inter = fminf(all->bw_inter, node->bw_inter);
-    all->type_intra = (enum mock_path)fmax(all->type_intra, node->type_intra);
-    all->type_inter = (enum mock_path)fmax(all->type_inter, node->type_inter);
-    all->same_channels &= node->same_channels;
-}
-
 static void graphs_open_graph(struct parser *p, const char **pairs)
 {
     const int id = (int)graphs_read_number(p, pairs, "id", MOCK_N_GRAPHS - 1);
-    struct mock_graph graph = {0};
+    struct mock_graph graph = {0}, *all = &p->graphs.graph[id];
 
     graph.pattern = (int)graphs_read_number(p, pairs, "pattern", 6);
     graph.n_channels = (int)graphs_read_number(p, pairs, "nchannels", 64);
@@ -137,10 +125,18 @@ static void graphs_open_graph(struct parser *p, const char **pairs)
     p->seen[id] = true;
     p->n_said = graph.n_channels;
     p->n_channels = 0;
-    if (p->is_first)
-        p->graphs.graph[id] = graph;
-    else
-        graphs_merge(&p->graphs.graph[id], &graph);
+    if (p->is_first) {
+        *all = graph;
+        return;
+    }
+    /* NCCL takes the least of all nodes' graphs, and the farthest links. */
+    all->pattern = (int)fmax(all->pattern, graph.pattern);
+    all->n_channels = (int)fmin(all->n_channels, graph.n_channels);
+    all->bw_intra = fminf(all->bw_intra, graph.bw_intra);
+    all->bw_inter = fminf(all->bw_inter, graph.bw_inter);
+    all->type_intra = (enum mock_path)fmax(all->type_intra, graph.type_intra);
+    all->type_inter = (enum mock_path)fmax(all->type_inter, graph.type_inter);
+    all->same_channels &= graph.same_channels;
 }
 
 /* Whether the GPU is a head of one of the graph's first 'n' channels. */

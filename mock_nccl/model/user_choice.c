@@ -90,21 +90,6 @@ static ncclResult_t user_choice_apply_entry(const struct variable *v,
     return user_choice_apply_list(v, list, c);
 }
 
-/* Takes the value apart in 'text', a copy of it. */
-static ncclResult_t user_choice_apply(const struct variable *v, char *text)
-{
-    char *rest = text;
-    ncclResult_t rc = ncclSuccess;
-
-    MOCK_INFO(NCCL_ENV, "%s set by environment to %s", v->name, v->value);
-    if (v->plain)
-        return user_choice_apply_list(v, text, -1);
-    for (char *entry;
-         rc == ncclSuccess && (entry = strtok_r(rest, ";", &rest)) != NULL;)
-        rc = user_choice_apply_entry(v, entry, entry == text);
-    return rc;
-}
-
 ncclResult_t mock_user_choice_parse(const struct mock_version *version,
                                     const char *algo, const char *proto,
                                     struct mock_user_choice *choice_ret)
@@ -121,6 +106,7 @@ ncclResult_t mock_user_choice_parse(const struct mock_version *version,
          choice.algo[0], has_word, rules->plain_lists},
     };
     ncclResult_t rc = ncclSuccess;
+    char *entry, *rest;
 
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
         for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
@@ -130,12 +116,20 @@ ncclResult_t mock_user_choice_parse(const struct mock_version *version,
                 p == NCCL_PROTO_LL128 ? MOCK_USE_IF_SAFE : MOCK_USE_YES;
     }
     for (int i = 0; i < 2 && rc == ncclSuccess; i++) {
-        char *text = NULL;
+        const struct variable *v = &variables[i];
+        char *text = NULL; /* a copy, to be taken apart */
 
-        if (variables[i].value == NULL)
+        if (v->value == NULL)
             continue;
-        rc = mock_copy_text(variables[i].value, &text);
-        MOCK_THEN(rc, user_choice_apply(&variables[i], text));
+        MOCK_TRY(mock_copy_text(v->value, &text));
+        MOCK_INFO(NCCL_ENV, "%s set by environment to %s", v->name, v->value);
+        rest = text;
+        if (v->plain)
+            rc = user_choice_apply_list(v, text, -1);
+        else
+            while (rc == ncclSuccess &&
+                   (entry = strtok_r(rest, ";", &rest)) != NULL)
+                rc = user_choice_apply_entry(v, entry, entry == text);
         free(text);
     }
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && rules->narrows_named; c++) {

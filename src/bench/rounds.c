@@ -75,23 +75,6 @@ static void grid_center(const struct grid *g, size_t lane)
         row[k] -= median;
 }
 
-/* Takes the median of each lane off its times, and then that of each round. */
-static void grid_reduce(struct grid *g)
-{
-    for (size_t i = 0; i < g->n_lanes; i++)
-        grid_center(g, i);
-    for (unsigned k = 0; k < g->n_rounds; k++) {
-        double *shift = grid_at(g, g->n_lanes, k);
-
-        *shift = grid_get_median(g, grid_at(g, 0, k), g->n_lanes, g->n_rounds,
-                                 false);
-        for (size_t i = 0; i < g->n_lanes; i++)
-            *grid_at(g, i, k) -= *shift;
-    }
-    grid_center(g, g->n_lanes);
-    g->spread = grid_get_median(g, g->left, g->n_lanes * g->n_rounds, 1, true);
-}
-
 /* Marks rounds in which a lane is far out, unless that is its nature, and
  * rounds that are longer or shorter as a whole. */
 static void grid_mark(const struct grid *g, struct stp_rounds *r)
@@ -164,7 +147,19 @@ static unsigned rounds_count_good(struct stp_rounds *r)
 
         *grid_at(&g, rounds_find_row(r, m), m->round) = log(m->us.median);
     }
-    grid_reduce(&g);
+    /* Takes the median of each lane off its times, then that of each round. */
+    for (size_t i = 0; i < g.n_lanes; i++)
+        grid_center(&g, i);
+    for (unsigned k = 0; k < g.n_rounds; k++) {
+        double *shift = grid_at(&g, g.n_lanes, k);
+
+        *shift = grid_get_median(&g, grid_at(&g, 0, k), g.n_lanes, g.n_rounds,
+                                 false);
+        for (size_t i = 0; i < g.n_lanes; i++)
+            *grid_at(&g, i, k) -= *shift;
+    }
+    grid_center(&g, g.n_lanes);
+    g.spread = grid_get_median(&g, g.left, g.n_lanes * g.n_rounds, 1, true);
     grid_mark(&g, r);
     if (r->is_recorded)
         grid_keep_places(&g, r);

@@ -97,24 +97,6 @@ static ncclResult_t arm_tuner_init(void **context, uint64_t comm_id,
     return rc;
 }
 
-/* Finds the cheapest entry that is not forced otherwise, which NCCL would take
- * if it were alone; NULL if all such entries are ruled out. */
-static float *arm_tuner_cheapest(float *cost, int n_algo, int n_proto, int algo,
-                                 int proto)
-{
-    float *best = NULL;
-
-    for (int a = 0; a < n_algo; a++)
-        for (int p = 0; p < n_proto; p++) {
-            float *entry = &cost[a * n_proto + p];
-
-            if ((algo == ANY || algo == a) && (proto == ANY || proto == p) &&
-                *entry >= 0.0f && (best == NULL || *entry < *best))
-                best = entry;
-        }
-    return best;
-}
-
 static ncclResult_t arm_tuner_get_coll_info(void *context, ncclFunc_t coll,
                                             size_t n_bytes, int n_pipe_ops,
                                             float **cost_table, int n_algo,
@@ -124,7 +106,8 @@ static ncclResult_t arm_tuner_get_coll_info(void *context, ncclFunc_t coll,
     const uint64_t word = atomic_load(&current);
     const int own_channels = *n_channels;
     struct stp_chain *chain = context;
-    float *cost = (float *)cost_table, *entry;
+    const int algo = (int)(word >> 16 & 0xff), proto = (int)(word >> 8 & 0xff);
+    float *cost = (float *)cost_table, *best = NULL;
     ncclResult_t rc;
 
     if (word == ALONE)
@@ -133,14 +116,22 @@ static ncclResult_t arm_tuner_get_coll_info(void *context, ncclFunc_t coll,
                        reg_buff, n_channels);
     if (word == 0 || rc != ncclSuccess)
         return rc;
-    entry = arm_tuner_cheapest(cost, n_algo, n_proto, (int)(word >> 16 & 0xff),
-                               (int)(word >> 8 & 0xff));
-    if (entry == NULL)
+    /* NCCL would take the cheapest entry that is not forced otherwise if it
+     * were alone, unless all such entries are ruled out. */
+    for (int a = 0; a < n_algo; a++)
+        for (int p = 0; p < n_proto; p++) {
+            float *entry = &cost[a * n_proto + p];
+
+            if ((algo == ANY || algo == a) && (proto == ANY || proto == p) &&
+                *entry >= 0.0f && (best == NULL || *entry < *best))
+                best = entry;
+        }
+    if (best == NULL)
         return ncclSuccess;
     stp_chain_settle(chain, cost, n_algo * n_proto);
     for (int i = 0; i < n_algo * n_proto; i++)
         cost[i] = cost[i] == 0 ? FLT_MIN : cost[i]; /* of the tuner below */
-    *entry = 0.0f;
+    *best = 0.0f;
     *n_channels = (word & 0xff) != 0 ? (int)(word & 0xff) : own_channels;
     return ncclSuccess;
 }

@@ -33,14 +33,6 @@ static bool override_limit(const char *plays, int n,
     return false;
 }
 
-/* Whether NCCL's graphs stay as they are, though the variable is set. */
-static bool override_is_default(const struct stp_variable *v, const char *value)
-{
-    return stp_variable_is(v, "int") &&
-           (stp_variable_number(value) == atoll(stp_variable_words(v)) ||
-            (strcmp(v->off, "1") == 0 && !stp_variable_is_off(v, value)));
-}
-
 enum stp_override_kind stp_override_play(const struct stp_variable *v,
                                          const char *value, const char *nccl,
                                          struct mock_nccl_options *options)
@@ -53,9 +45,15 @@ enum stp_override_kind stp_override_play(const struct stp_variable *v,
         v->plays[0] == '\0' || minor < v->first ||
         (v->last != 0 && minor > v->last))
         return STP_OVERRIDE_NOTHING;
-    if (strcmp(v->plays, "graph") == 0)
-        return override_is_default(v, value) ? STP_OVERRIDE_NOTHING
-                                             : STP_OVERRIDE_MACHINE;
+    if (strcmp(v->plays, "graph") == 0) {
+        /* NCCL's graphs may stay as they are, though the variable is set. */
+        const bool is_default =
+            stp_variable_is(v, "int") &&
+            (n == atoll(stp_variable_words(v)) ||
+             (strcmp(v->off, "1") == 0 && !stp_variable_is_off(v, value)));
+
+        return is_default ? STP_OVERRIDE_NOTHING : STP_OVERRIDE_MACHINE;
+    }
     if (strcmp(v->plays, "says") == 0)
         return STP_OVERRIDE_UNPLAYED;
     if (strcmp(v->name, "NCCL_ALGO") == 0)

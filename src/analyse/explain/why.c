@@ -129,26 +129,6 @@ static const struct why_setting {
     // clang-format on
 };
 
-/* Plays the settings that this NCCL knows, each in a libnccl of its own. */
-static void why_play_cases(const struct stp_explainer *e, const char *plugin,
-                           const struct mock_call *call, struct stp_why *why)
-{
-    for (int i = 0; i < STP_MAX_WHY_CASES; i++) {
-        const struct why_setting *setting = &settings[i];
-        struct mock_nccl_options options = setting->options;
-        struct mock_call in_windows = *call;
-        struct mock_outcome out = {.algo = -1, .proto = -1};
-
-        if (mock_release_find(e->nccl) < mock_release_find(setting->since))
-            continue;
-        options.tuner_plugin = plugin;
-        in_windows.windows = setting->windows;
-        (void)why_collective(e, &options, &in_windows, &out);
-        why->cases[why->n_cases++] = (struct stp_why_case){
-            setting->where, out.kernel, {out.algo, out.proto}};
-    }
-}
-
 enum stp_status stp_ask_why(const struct stp_explain_options *options,
                             uint64_t n_bytes, struct stp_why *why_ret,
                             struct stp_error *err)
@@ -172,8 +152,21 @@ enum stp_status stp_ask_why(const struct stp_explain_options *options,
     memcpy(why.cost_after, asked.tuned.cost_after, sizeof(why.cost_after));
     why.n_kernels = mock_comm_kernels(e.alone, &asked.call, why.kernels);
     why.n_copies = mock_comm_copies(e.alone, &asked.call, why.copies);
-    if (why.n_kernels != 0)
-        why_play_cases(&e, options->plugin, &asked.call, &why);
+    /* Plays the settings that this NCCL knows, each in a libnccl of its own. */
+    for (int i = 0; i < STP_MAX_WHY_CASES && why.n_kernels != 0; i++) {
+        const struct why_setting *setting = &settings[i];
+        struct mock_nccl_options of_case = setting->options;
+        struct mock_call call = asked.call;
+        struct mock_outcome out = {.algo = -1, .proto = -1};
+
+        if (mock_release_find(e.nccl) < mock_release_find(setting->since))
+            continue;
+        of_case.tuner_plugin = options->plugin;
+        call.windows = setting->windows;
+        (void)why_collective(&e, &of_case, &call, &out);
+        why.cases[why.n_cases++] = (struct stp_why_case){
+            setting->where, out.kernel, {out.algo, out.proto}};
+    }
     why.machine = *mock_machine_get_info(e.machine);
     snprintf(why.nccl, sizeof(why.nccl), "%s", e.nccl);
     why.decider = asked.decider;

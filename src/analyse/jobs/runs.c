@@ -27,22 +27,6 @@ bool stp_job_runs_have(const struct stp_job_run *runs, size_t n,
     return true;
 }
 
-/* The mean time of an arm in a round; 0 unless it ran twice. */
-static double round_mean(const struct stp_job_run *runs, size_t n,
-                         enum stp_job_measure measure, unsigned round,
-                         unsigned arm)
-{
-    double sum = 0;
-    int n_runs = 0;
-
-    for (size_t i = 0; i < n; i++)
-        if (runs[i].round == round && runs[i].arm == arm) {
-            sum += measure == STP_JOB_WALL ? runs[i].wall_s : runs[i].step;
-            n_runs++;
-        }
-    return n_runs == 2 ? sum / 2 : 0;
-}
-
 size_t stp_job_runs_sum(const struct stp_job_run *runs, size_t n,
                         enum stp_job_measure measure, unsigned n_arms,
                         struct stp_job_arm *arms_ret)
@@ -60,8 +44,17 @@ size_t stp_job_runs_sum(const struct stp_job_run *runs, size_t n,
         bool is_complete = true;
 
         for (unsigned arm = 0; arm < n_arms && is_complete; arm++) {
-            of_round[arm] = round_mean(runs, n, measure, round, arm);
-            is_complete = of_round[arm] > 0;
+            double sum = 0;
+            int n_runs = 0;
+
+            for (size_t i = 0; i < n; i++)
+                if (runs[i].round == round && runs[i].arm == arm) {
+                    sum +=
+                        measure == STP_JOB_WALL ? runs[i].wall_s : runs[i].step;
+                    n_runs++;
+                }
+            of_round[arm] = sum / 2;
+            is_complete = n_runs == 2 && sum > 0;
         }
         n_rounds += is_complete;
     }

@@ -292,23 +292,6 @@ static enum stp_status walk_cut(struct walk *w, double at)
     return STP_OK;
 }
 
-static enum stp_status walk_take(struct walk *w, const struct span *span)
-{
-    w->place.line = span->line;
-    if (!span->is_collective) {
-        STP_TRY(walk_advance(w, span->begin));
-        w->compute += fmax(0, span->end - w->now);
-        w->now = fmax(w->now, span->end);
-        return STP_OK;
-    }
-    STP_TRY(walk_cut(w, span->begin));
-    w->place.waits = w->waits; /* not so what overlaps it */
-    w->place.stream = STP_STREAM_COMM;
-    w->waits = false;
-    w->comm_end = fmax(w->comm_end, span->end);
-    return stp_read_row(w->r, &span->coll, &w->place);
-}
-
 enum stp_status stp_spans_finish(struct reading *r)
 {
     struct walk w = {.r = r, .place = {.step = r->steps.n == 0}};
@@ -328,14 +311,27 @@ enum stp_status stp_spans_finish(struct reading *r)
         stp_read_skip(r, "collectives", " on the host alone", r->host_line);
     w.now = r->spans.n > 0 ? r->spans.items[0].begin : 0;
     for (size_t i = 0; i < r->spans.n; i++) {
-        for (; step < r->steps.n &&
-               r->steps.items[step].begin <= r->spans.items[i].begin;
+        const struct span *span = &r->spans.items[i];
+
+        for (; step < r->steps.n && r->steps.items[step].begin <= span->begin;
              step++) {
             STP_TRY(walk_cut(&w, r->steps.items[step].begin));
             w.place.step = (unsigned)fmax(
                 w.place.step + 1, fmin(r->steps.items[step].number, INT32_MAX));
         }
-        STP_TRY(walk_take(&w, &r->spans.items[i]));
+        w.place.line = span->line;
+        if (!span->is_collective) {
+            STP_TRY(walk_advance(&w, span->begin));
+            w.compute += fmax(0, span->end - w.now);
+            w.now = fmax(w.now, span->end);
+            continue;
+        }
+        STP_TRY(walk_cut(&w, span->begin));
+        w.place.waits = w.waits; /* not so what overlaps it */
+        w.place.stream = STP_STREAM_COMM;
+        w.waits = false;
+        w.comm_end = fmax(w.comm_end, span->end);
+        STP_TRY(stp_read_row(r, &span->coll, &w.place));
     }
     return walk_flush(&w);
 }

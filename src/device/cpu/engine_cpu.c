@@ -95,9 +95,7 @@ static enum stp_status cpu_copy(void *self, void *to, const void *from,
 static enum stp_status cpu_agree(void *self, enum stp_status status,
                                  struct stp_error *err)
 {
-    const struct stp_cpu *e = self;
-
-    return stp_world_agree(e->world, status, err);
+    return stp_world_agree(((const struct stp_cpu *)self)->world, status, err);
 }
 
 static enum stp_status cpu_select_arm(void *self, const struct stp_arm *arm,

@@ -127,36 +127,26 @@ static unsigned mock_setups(const struct mock_machine *machine, bool graph)
     return setups;
 }
 
-/* How collectives of the arm run: enum mock_way, or 0 for as NCCL chooses.
- * STP_ERR_RANGE if nothing was recorded of it. */
-static enum stp_status mock_find_way(const struct engine *e,
-                                     const struct stp_arm *arm, int *way_ret,
-                                     struct stp_error *err)
-{
-    const unsigned has =
-        mock_setups(e->machine, false) | mock_setups(e->machine, true);
-
-    for (int i = 0; i < STP_N_SETUPS && arm->chunk_bytes == 0; i++)
-        if (stp_setup_equal(&arm->setup, &stp_setups[i]) &&
-            (has >> i & 1) != 0) {
-            *way_ret = ways[i];
-            return STP_OK;
-        }
-    return STP_REFUSE(err,
-                      "arm %s: machine '%s' has no recorded times of it, and "
-                      "none are modelled",
-                      STP_ARM_TEXT(arm), e->info.machine);
-}
-
 static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
                                        struct stp_error *err)
 {
     struct engine *e = self;
+    const unsigned has =
+        mock_setups(e->machine, false) | mock_setups(e->machine, true);
+    int i = 0;
 
     if (arm->kind == STP_ARM_PLUGIN && e->plugin.nccl == NULL)
         return STP_REFUSE(
             err, "no tuner plugin: the machine was opened without one");
-    STP_TRY(mock_find_way(e, arm, &e->program.way, err));
+    while (i < STP_N_SETUPS && ((has >> i & 1) == 0 ||
+                                !stp_setup_equal(&arm->setup, &stp_setups[i])))
+        i++;
+    if (i == STP_N_SETUPS || arm->chunk_bytes != 0)
+        return STP_REFUSE(err,
+                          "arm %s: machine '%s' has no recorded times of it, "
+                          "and none are modelled",
+                          STP_ARM_TEXT(arm), e->info.machine);
+    e->program.way = ways[i];
     stp_mock_begin_arm(&e->time, arm);
     e->use_plugin = arm->kind == STP_ARM_PLUGIN;
     stp_arm_tuner_set(arm);
@@ -473,10 +463,9 @@ static enum stp_status mock_begin_round(void *self, unsigned round,
 static enum stp_status mock_check(void *self, const struct stp_work *work,
                                   struct stp_error *err)
 {
-    const struct engine *e = self;
-
     return work->kind == STP_WORK_GEMM
-               ? stp_mock_check_gemm(e->machine, &work->gemm, err)
+               ? stp_mock_check_gemm(((const struct engine *)self)->machine,
+                                     &work->gemm, err)
                : STP_OK;
 }
 

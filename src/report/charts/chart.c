@@ -138,25 +138,6 @@ static enum stp_status gnuplot_script(FILE **script_ret, struct stp_error *err)
     return STP_OK;
 }
 
-/* Finds the first error that gnuplot printed, if possible with its line. */
-static void gnuplot_first_complaint(FILE *said, char *text, size_t size)
-{
-    char line[STP_ERROR_TEXT];
-
-    snprintf(text, size, "it said nothing");
-    rewind(said);
-    while (fgets(line, sizeof(line), said) != NULL) {
-        char *s = line + strspn(line, " \t");
-
-        s[strcspn(s, "\r\n")] = '\0';
-        if (*s == '\0' || *s == '^' || strncmp(s, "gnuplot>", 8) == 0)
-            continue;
-        snprintf(text, size, "%.150s", s);
-        if (strstr(s, "line ") != NULL)
-            return; /* says where, too */
-    }
-}
-
 /* Whether the picture has its format's end.  gnuplot succeeds even where it
  * could not write all of it. */
 static bool gnuplot_is_whole(enum stp_plot_format format, FILE *drawn)
@@ -179,7 +160,7 @@ static bool gnuplot_is_whole(enum stp_plot_format format, FILE *drawn)
 static enum stp_status gnuplot_wait(pid_t pid, FILE *said, FILE *drawn,
                                     struct stp_error *err)
 {
-    char text[STP_ERROR_TEXT];
+    char line[STP_ERROR_TEXT], text[STP_ERROR_TEXT] = "it said nothing";
     int status;
 
     while (waitpid(pid, &status, 0) < 0)
@@ -193,7 +174,18 @@ static enum stp_status gnuplot_wait(pid_t pid, FILE *said, FILE *drawn,
         return stp_fail(err, STP_ERR_NOTHING,
                         "cannot run gnuplot to draw plots: install it (Debian: "
                         "gnuplot-nox), or name it in STEPTUNE_GNUPLOT");
-    gnuplot_first_complaint(said, text, sizeof(text));
+    /* Finds the first error that gnuplot printed, if possible with its line. */
+    rewind(said);
+    while (fgets(line, sizeof(line), said) != NULL) {
+        char *s = line + strspn(line, " \t");
+
+        s[strcspn(s, "\r\n")] = '\0';
+        if (*s == '\0' || *s == '^' || strncmp(s, "gnuplot>", 8) == 0)
+            continue;
+        snprintf(text, sizeof(text), "%.150s", s);
+        if (strstr(s, "line ") != NULL)
+            break; /* says where, too */
+    }
     return stp_fail(err, STP_ERR_IO, "gnuplot failed: %s", text);
 }
 
