@@ -65,6 +65,11 @@ inline std::vector<std::string> Array(const std::string &script,
     }
 }
 
+inline std::vector<std::string> Legend(const std::string &script)
+{
+    return Array(script, "titles");
+}
+
 // The blocks of the data, with spaces for tabs.
 inline std::vector<std::string> Blocks(const std::string &script)
 {

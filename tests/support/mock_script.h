@@ -138,4 +138,17 @@ class Scripted : public testing::Test
     mock_outcome outcome_;
 };
 
+inline mock_call Broadcast(int root, size_t n_bytes)
+{
+    mock_call call = Call(ncclFuncBroadcast, n_bytes);
+    call.root = root;
+    return call;
+}
+
+inline mock_call OfRun(int n_pipe_ops, mock_call call)
+{
+    call.n_pipe_ops = n_pipe_ops;
+    return call;
+}
+
 } // namespace mock_test

@@ -9,13 +9,6 @@ namespace
 
 constexpr size_t M = 1 << 20;
 
-mock_call Broadcast(int root, size_t n_bytes)
-{
-    mock_call call = Call(ncclFuncBroadcast, n_bytes);
-    call.root = root;
-    return call;
-}
-
 class GatherV : public testing::Test
 {
   protected:

@@ -116,12 +116,6 @@ mock_call WithoutNvls(mock_call call)
     return call;
 }
 
-mock_call OfRun(int n_pipe_ops, mock_call call)
-{
-    call.n_pipe_ops = n_pipe_ops;
-    return call;
-}
-
 TEST_F(Group, AsksOnceForEachRunWithinAFactorOfFour)
 {
     const size_t m = 1 << 20;

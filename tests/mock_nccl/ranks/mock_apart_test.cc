@@ -43,13 +43,6 @@ ncclResult_t RecordAsk(const Asked &question)
     return answer ? answer(question.table, question.n_channels) : ncclSuccess;
 }
 
-mock_call Broadcast(int root, size_t n_bytes)
-{
-    mock_call call = Call(ncclFuncBroadcast, n_bytes);
-    call.root = root;
-    return call;
-}
-
 mock_call Windows(ncclFunc_t coll, size_t n_bytes, mock_windows windows)
 {
     mock_call call = Call(coll, n_bytes);
@@ -112,12 +105,6 @@ TEST_P(ApartTable, AsksAsThatVersionDoes)
 
     for (const char *version : GetParam().versions)
         EXPECT_EQ(GetParam().asked, Asks(version, GetParam().calls)) << version;
-}
-
-mock_call OfRun(int n_pipe_ops, mock_call call)
-{
-    call.n_pipe_ops = n_pipe_ops;
-    return call;
 }
 
 constexpr ncclFunc_t kAr = ncclFuncAllReduce;

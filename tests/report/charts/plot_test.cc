@@ -17,6 +17,7 @@ using namespace plots;
 using charts::Array;
 using charts::Blocks;
 using charts::Essence;
+using charts::Legend;
 using charts::Setting;
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -34,11 +35,6 @@ std::string Script(const stp_curves &curves, const stp_plot &plot,
 }
 
 // The titles that the legend has, in order.
-std::vector<std::string> Legend(const std::string &script)
-{
-    return Array(script, "titles");
-}
-
 // ---- curves ----
 
 TEST(CurvesOfFiles, AverageTheRoundsOfEachSize)

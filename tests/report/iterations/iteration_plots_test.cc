@@ -12,10 +12,10 @@ namespace
 {
 
 using namespace by_hand;
-using charts::Array;
 using charts::Blocks;
 using charts::Essence;
 using charts::HasGnuplot;
+using charts::Legend;
 using charts::Printed;
 using charts::Setting;
 using testing::ElementsAre;
@@ -47,11 +47,6 @@ class Plots : public IterationFolder
 };
 
 // The titles that the legend has, in order.
-std::vector<std::string> Legend(const std::string &script)
-{
-    return Array(script, "titles");
-}
-
 // Quartiles at 100 and 104: 20 bins at least, of 10 us / 20.
 const std::vector<double> kTen = {100, 100, 100, 102, 102,
                                   104, 104, 104, 106, 110};
