@@ -66,6 +66,7 @@ enum {
     NCCL_CTA_POLICY_ZERO_BIT = 2,
     NCCL_WIN_SYMMETRIC = 1,
     NCCL_SHRINK_WITH_ABORT = 1,
+    NCCL_SUSPEND_MEM = 1,
     NCCL_OP_SUM = 0, /* ncclRedOp_t */
 };
 
@@ -157,6 +158,14 @@ enum {
       (const void *send, void *recv, size_t count, int type, int root,         \
        ncclComm_t comm, cudaStream_t stream),                                  \
       (send, recv, count, type, root, comm, stream))                           \
+    X(ncclResult_t, ncclBcast,                                                 \
+      (void *memory, size_t count, int type, int root, ncclComm_t comm,        \
+       cudaStream_t stream),                                                   \
+      (memory, count, type, root, comm, stream))                               \
+    X(ncclResult_t, ncclAlltoAll,                                              \
+      (const void *send, void *recv, size_t count, int type, ncclComm_t comm,  \
+       cudaStream_t stream),                                                   \
+      (send, recv, count, type, comm, stream)) /* 2.28 */                      \
     X(ncclResult_t, ncclGather,                                                \
       (const void *send, void *recv, size_t count, int type, int root,         \
        ncclComm_t comm, cudaStream_t stream),                                  \
@@ -208,8 +217,7 @@ typedef struct {
       (a, b, c, d, e, f))
 // clang-format off
 #define NCCL_STREAM_WORD_CALLS(X) \
-    NCCL_W(X, ncclBcast) NCCL_W(X, ncclAlltoAll) NCCL_W(X, ncclSignal) \
-    NCCL_W(X, ncclWaitSignal)
+    NCCL_W(X, ncclSignal) NCCL_W(X, ncclWaitSignal)
 #define NCCL_WORD_CALLS(X) NCCL_W(X, ncclRedOpCreatePreMulSum) \
     NCCL_W(X, ncclRedOpDestroy) NCCL_W(X, ncclCommGetUniqueId) \
     NCCL_W(X, ncclCommGrow) NCCL_W(X, ncclCommResume) \

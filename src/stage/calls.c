@@ -19,6 +19,7 @@
 #include "plugin/old_glibc.h"
 #include "plugin/settings.h"
 #include "stage/comm.h"
+#include "stage/members.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -51,6 +52,7 @@ static __thread struct group {
     int depth;
     struct around *calls;
     size_t n_calls, calls_size;
+    struct stp_members members;
     struct call *transfers; /* sends and receives of one communicator */
     size_t n_transfers, transfers_size;
     struct stp_birth *births;
@@ -88,6 +90,17 @@ static struct stp_comm *call_find(ncclComm_t comm)
     return n_inside == 0 ? stp_comm_find(comm, false) : NULL;
 }
 
+/* Notes that the group uses the stream with the communicator. */
+static ncclResult_t group_note(ncclComm_t comm, cudaStream_t stream)
+{
+    struct stp_comm *c = group != NULL ? call_find(comm) : NULL;
+    const bool is_noted =
+        c == NULL || stp_members_note(&group->members, c, stream);
+
+    stp_comm_release(c);
+    return is_noted ? ncclSuccess : ncclSystemError;
+}
+
 /* ---- copies ---- */
 
 /* Whether other calls of a group may use the order between the ends of this
@@ -102,12 +115,9 @@ static bool around_is_shared(const struct around *a)
 static bool around_copy(struct around *a, bool is_behind)
 {
     const struct stp_real_cuda *cuda = &stp_stage()->cuda;
-    CUcontext now = NULL;
-    const bool is_other =
-        cuda->ctx_get_current(&now) == 0 && now != a->c->context;
-    bool is_done;
+    bool is_other, is_done;
 
-    if (is_other && cuda->ctx_push(a->c->context) != 0) {
+    if (!stp_comm_enter(a->c, &is_other)) {
         a->twin->order.is_lost |= is_behind;
         return false;
     }
@@ -116,8 +126,7 @@ static bool around_copy(struct around *a, bool is_behind)
                                   &a->out, a->node, around_is_shared(a))
                   : stp_order_begin(&a->twin->order, cuda, a->capture,
                                     a->stream, &a->in, &a->node);
-    if (is_other)
-        cuda->ctx_pop(&now);
+    stp_comm_leave(is_other);
     return is_done;
 }
 
@@ -182,8 +191,11 @@ static ncclResult_t transfer_call(const struct call *t)
 {
     struct stp_comm *c = group != NULL ? call_find(t->comm) : NULL;
     const bool waits = c != NULL && c->why == STP_STAGED;
+    const ncclResult_t noted = group_note(t->comm, t->stream);
 
     stp_comm_release(c);
+    if (noted != ncclSuccess)
+        return noted;
     transfer_run_all(t->comm);
     if (!waits)
         return call_run(t, t->comm, t->send, t->recv);
@@ -337,8 +349,7 @@ static ncclResult_t collective_stage(const struct call *k)
 
     transfer_run_all(k->comm);
     /* NCCL, too, asks what the stream is captured into, and fails as this. */
-    if (a.c == NULL ||
-        !stp_order_capture(&stp_stage()->cuda, k->stream, &a.capture)) {
+    if (a.c == NULL || !stp_comm_ask_capture(a.c, k->stream, &a.capture)) {
         stp_comm_release(a.c);
         return call_run(k, k->comm, k->send, k->recv);
     }
@@ -347,9 +358,10 @@ static ncclResult_t collective_stage(const struct call *k)
         stp_tally_count(k->coll, k->type, part * collective_parts(k, a.c),
                         why == STP_STAGED ? a.twin->min_ctas : 0, why,
                         a.capture != 0);
-    if (why == STP_STAGED)
+    result = group_note(k->comm, k->stream);
+    if (why == STP_STAGED && result == ncclSuccess)
         result = collective_run_staged(k, &a, part);
-    else {
+    else if (result == ncclSuccess) {
         a.twin = NULL;
         result = call_run(k, k->comm, k->send, k->recv);
         if (a.capture != 0 && a.c->why == STP_STAGED && group == NULL)
@@ -415,11 +427,14 @@ static ncclResult_t group_leave(ncclResult_t result, bool is_run)
         return result;
     for (size_t i = 0; i < g->n_calls && is_run; i++)
         result = around_end(&g->calls[i], result);
+    if (is_run && !stp_members_join(&g->members) && result == ncclSuccess)
+        result = ncclUnhandledCudaError;
     group = NULL;
     for (size_t i = 0; i < g->n_calls; i++) {
         g->calls[i].c->n_used = 0;
         stp_comm_release(g->calls[i].c);
     }
+    stp_members_free(&g->members);
     for (size_t i = 0; i < g->n_ended; i++)
         stp_comm_release(g->ended[i]);
     births_open(g->births, g->n_births, result);
@@ -451,8 +466,10 @@ static ncclResult_t own_ncclGroupEnd(void)
     bool is_begun = true;
     ncclResult_t result;
 
-    if (is_outermost)
+    if (is_outermost) {
         transfer_run_all(NULL);
+        is_begun = stp_members_join(&group->members);
+    }
     for (size_t i = 0; is_outermost && i < group->n_calls; i++)
         is_begun &= group->calls[i].twin == NULL ||
                     around_copy(&group->calls[i], false);
@@ -770,21 +787,25 @@ static ncclResult_t own_ncclCommRevoke(ncclComm_t comm, int flags)
 
     if (c == NULL)
         return CALL(ncclCommRevoke, comm, flags);
-    end_staging(comm, STP_PLAIN_ENDED);
     end_leave_busy(c);
     CALL(ncclGroupStart);
     for (int t = 0; t < c->n_twins && !c->is_left; t++)
         if (c->twins[t].comm != NULL)
             CALL(ncclCommRevoke, c->twins[t].comm, flags);
     result = end_group(CALL(ncclCommRevoke, comm, flags));
+    if (result == ncclSuccess)
+        end_staging(comm, STP_PLAIN_ENDED);
     stp_comm_release(c);
     return result;
 }
 
 static ncclResult_t own_ncclCommSuspend(ncclComm_t comm, int flags)
 {
-    end_staging(comm, STP_PLAIN_ENDED);
-    return CALL(ncclCommSuspend, comm, flags);
+    const ncclResult_t result = CALL(ncclCommSuspend, comm, flags);
+
+    if (result == ncclSuccess && (flags & NCCL_SUSPEND_MEM) != 0)
+        end_staging(comm, STP_PLAIN_ENDED);
+    return result;
 }
 
 static ncclResult_t own_ncclCommGetAsyncError(ncclComm_t comm,
@@ -808,8 +829,12 @@ static ncclResult_t own_ncclCommWindowRegister(ncclComm_t comm, void *memory,
                                                size_t n_bytes,
                                                ncclWindow_t *window, int flags)
 {
-    end_staging(comm, STP_PLAIN_OWN_WINDOWS);
-    return CALL(ncclCommWindowRegister, comm, memory, n_bytes, window, flags);
+    const ncclResult_t result =
+        CALL(ncclCommWindowRegister, comm, memory, n_bytes, window, flags);
+
+    if (result == ncclSuccess)
+        end_staging(comm, STP_PLAIN_OWN_WINDOWS);
+    return result;
 }
 
 /* ---- the entries ---- */
@@ -853,12 +878,14 @@ NCCL_PEER_CALLS(OWN_CALL)
 /* An all-to-all has sends of its own, which follow those before it. */
 #define STREAM_ENTRY(type, name, parameters, arguments)                        \
     ENTRY(type, name, parameters, arguments,                                   \
-          (transfer_run_all(NULL),                                             \
-           HAND_ON(&stp_stage()->nccl, type, name, arguments)))
+          (transfer_run_all(NULL), group_note(comm, stream) == ncclSuccess)    \
+              ? HAND_ON(&stp_stage()->nccl, type, name, arguments)             \
+              : ncclSystemError)
 #define STREAM_CALL(type, name, parameters, arguments)                         \
     STREAM_ENTRY(type, name, parameters, arguments)                            \
     STREAM_ENTRY(type, p##name, parameters, arguments)
+/* A signal is a word of memory, and in no order with copies. */
 NCCL_STREAM_CALLS(STREAM_CALL)
-NCCL_STREAM_WORD_CALLS(STREAM_CALL)
+NCCL_STREAM_WORD_CALLS(OTHER_CALL)
 NCCL_OTHER_CALLS(OTHER_CALL)
 NCCL_WORD_CALLS(OTHER_CALL)

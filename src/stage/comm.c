@@ -7,12 +7,14 @@
 
 #include "core/dtype.h"
 #include "core/policy/memory_policy.h"
+#include "core/rng.h"
 
 enum {
     LONELY_PART = 30, /* of the time that a missing rank is waited for again */
     STEP_FACTOR = 10, /* longer for votes after steps of NCCL */
     SPARE_BYTES = 512 << 20, /* of a GPU, for NCCL */
     MOST_NODES = 64,         /* of a graph with one call */
+    MOST_DEFAULT = 2,        /* CU_STREAM_PER_THREAD */
     /* of a GPU: each kernel waits for others with all of its CTAs there */
     LEAST_SMS = STP_MAX_CHANNELS + 32, /* staged, and NCCL_MAX_CTAS */
 };
@@ -52,6 +54,37 @@ void stp_comm_retain(struct stp_comm *c)
     pthread_mutex_lock(&p->lock);
     c->n_users++;
     pthread_mutex_unlock(&p->lock);
+}
+
+bool stp_comm_enter(const struct stp_comm *c, bool *is_other)
+{
+    const struct stp_real_cuda *cuda = &stp_stage()->cuda;
+    CUcontext now = NULL;
+    const bool is_due = c->context != NULL &&
+                        cuda->ctx_get_current(&now) == 0 && now != c->context;
+
+    *is_other = is_due && cuda->ctx_push(c->context) == 0;
+    return *is_other == is_due;
+}
+
+void stp_comm_leave(bool is_other)
+{
+    CUcontext now;
+
+    if (is_other)
+        stp_stage()->cuda.ctx_pop(&now);
+}
+
+bool stp_comm_ask_capture(const struct stp_comm *c, cudaStream_t stream,
+                          unsigned long long *id)
+{
+    bool is_other = false;
+    bool is_known =
+        (uintptr_t)stream > MOST_DEFAULT || stp_comm_enter(c, &is_other);
+
+    is_known &= stp_order_capture(&stp_stage()->cuda, stream, id);
+    stp_comm_leave(is_other);
+    return is_known;
 }
 
 /* ---- memory ---- */
@@ -121,7 +154,21 @@ static void comm_free_memory(struct stp_stage *p, struct stp_comm *c)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* Frees communicators that nobody uses any more, and no operation. */
+/* Whether nobody uses the communicator any more, and no operation, nor another
+ * rank of it that the process has: NCCL ends all of these with the last one. */
+static bool comm_is_over(const struct stp_stage *p, const struct stp_comm *c)
+{
+    int n_over = 0;
+
+    if (c->n_users > 0)
+        return false;
+    for (const struct stp_comm *s = p->staged; s != NULL; s = s->staged)
+        if (s->key == c->key && s->n_users == 0)
+            n_over += comm_is_done(p, s);
+    return n_over == c->n_here;
+}
+
+/* Frees communicators that are over. */
 static void staged_sweep(struct stp_stage *p)
 {
     struct stp_comm *gone = NULL, **link = &p->staged;
@@ -129,10 +176,12 @@ static void staged_sweep(struct stp_stage *p)
 
     p->cuda.exchange_mode(&mode);
     pthread_mutex_lock(&p->lock);
+    for (struct stp_comm *c = p->staged; c != NULL; c = c->staged)
+        c->is_over = comm_is_over(p, c);
     while (*link != NULL) {
         struct stp_comm *c = *link;
 
-        if (c->n_users == 0 && comm_is_done(p, c)) {
+        if (c->is_over) {
             *link = c->staged;
             c->staged = gone;
             gone = c;
@@ -461,7 +510,10 @@ static void opening_begin(struct stp_stage *p, struct opening *o,
     }
     o->is_yes = o->aside == NULL;
     guest = (struct stp_guest){
-        .key = c->key, .n_ranks = c->n_ranks, .rank = c->rank};
+        .key = c->key,
+        .n_ranks = c->n_ranks,
+        .rank = c->rank,
+        .process = stp_hash((uint64_t)getpid(), (uint64_t)(uintptr_t)p)};
     memcpy(guest.part, p->part, sizeof(guest.part));
     if (stp_meeting_join(&guest, &o->meeting, &err) != STP_OK) {
         o->meeting = NULL;
@@ -494,6 +546,8 @@ void stp_comm_open(const struct stp_birth *births, size_t n)
     for (struct opening *o = all; o < all + n; o++) {
         if (o->c == NULL)
             continue;
+        if (o->meeting != NULL)
+            o->c->n_here = stp_meeting_count_here(o->meeting);
         stp_meeting_leave(o->meeting);
         pthread_mutex_lock(&p->lock);
         if (o->meeting != NULL) {

@@ -34,6 +34,7 @@ struct stp_comm {
     unsigned n_users;        /* under the process's lock */
     uint64_t key;
     int n_ranks, rank;
+    int n_here;                   /* ranks of it in this process */
     uint32_t n_splits, n_shrinks; /* children, which these number */
     bool is_limited;              /* by the application, as children are */
     bool shares;        /* twins have its abort flag (splitShare), likewise */
@@ -45,6 +46,7 @@ struct stp_comm {
     int n_twins;
     size_t n_used; /* bytes of each twin's memory, by the calls of a group */
     bool is_left;  /* ended with operations on their way, and twins */
+    bool is_over;  /* to be freed */
 };
 
 /* A communicator that an application is about to get. */
@@ -61,6 +63,17 @@ struct stp_birth {
  * the caller's to end, or to leave. */
 struct stp_comm *stp_comm_find(ncclComm_t comm, bool takes);
 void stp_comm_retain(struct stp_comm *c);
+
+/* Makes the context of the communicator's GPU the thread's, which the caller
+ * leaves again, also where CUDA refuses and this is false. */
+bool stp_comm_enter(const struct stp_comm *c, bool *is_other);
+void stp_comm_leave(bool is_other);
+
+/* The capture that a stream is in, as stp_order_capture().  A default one has
+ * one in a context alone, of which a thread may have none before its first call
+ * of the runtime, as that is NCCL's. */
+bool stp_comm_ask_capture(const struct stp_comm *c, cudaStream_t stream,
+                          unsigned long long *id);
 
 /* When nobody has a taken one any more its memory is freed, without waiting:
  * later, if an operation uses it. */

@@ -12,6 +12,7 @@ enum { NO = 1, YES = 2 }; /* 0: there is no vote, no outcome yet */
 
 struct meeting_row { /* which its rank alone writes */
     uint64_t part[STP_N_PARTS];
+    uint64_t process;
     _Atomic uint32_t vote[STP_N_VOTES]; /* the first: written after these */
 };
 
@@ -54,6 +55,7 @@ enum stp_status stp_meeting_join(const struct stp_guest *guest,
     row = &meeting->board->rows[guest->rank];
     for (int i = 0; i < STP_N_PARTS; i++)
         row->part[i] = guest->part[i];
+    row->process = guest->process;
     stp_segment_enter(meeting->segment);
     *meeting_ret = meeting;
     return STP_OK;
@@ -159,6 +161,16 @@ bool stp_meeting_explain(const struct stp_meeting *meeting, int vote,
              "gone",
              missing);
     return true;
+}
+
+int stp_meeting_count_here(const struct stp_meeting *meeting)
+{
+    const struct meeting_row *rows = meeting->board->rows;
+    int n = 0;
+
+    for (int r = 0; r < meeting->n_ranks; r++)
+        n += rows[r].process == rows[meeting->rank].process;
+    return n;
 }
 
 void stp_meeting_leave(struct stp_meeting *meeting)

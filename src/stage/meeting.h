@@ -39,6 +39,7 @@ struct stp_guest {
     uint64_t key; /* of the communicator, the same on all its ranks; not 0 */
     int n_ranks;  /* of it */
     int rank;     /* among them */
+    uint64_t process; /* a number that no other process has */
     uint64_t part[STP_N_PARTS];
 };
 
@@ -60,5 +61,8 @@ bool stp_meeting_wait(struct stp_meeting *meeting, int vote, unsigned wait_ms);
  * or differs. */
 bool stp_meeting_explain(const struct stp_meeting *meeting, int vote,
                          char *text, size_t size);
+
+/* Counts the ranks of this process, once a vote has passed. */
+int stp_meeting_count_here(const struct stp_meeting *meeting);
 
 void stp_meeting_leave(struct stp_meeting *meeting);

@@ -20,6 +20,24 @@ bool stp_order_capture(const struct stp_real_cuda *cuda, cudaStream_t stream,
     return status <= CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
+bool stp_order_join(const struct stp_real_cuda *cuda, cudaStream_t stream,
+                    cudaStream_t other)
+{
+    unsigned long long id = 0, other_id = 0;
+    CUevent event;
+    bool is_done;
+
+    if (!stp_order_capture(cuda, stream, &id) ||
+        !stp_order_capture(cuda, other, &other_id) || id != other_id)
+        return true;
+    if (cuda->event_create(&event, CU_EVENT_DISABLE_TIMING) != 0)
+        return false;
+    is_done = cuda->event_record(event, other) == 0 &&
+              cuda->stream_wait_event(stream, event, 0) == 0;
+    cuda->event_destroy(event);
+    return is_done;
+}
+
 /* The nodes that the stream's next one will follow, '*n' of them, until the
  * next call of CUDA; NULL: it is not captured. */
 static const CUgraphNode *order_head(const struct stp_real_cuda *cuda,

@@ -64,6 +64,11 @@ struct stp_order {
 bool stp_order_capture(const struct stp_real_cuda *cuda, cudaStream_t stream,
                        unsigned long long *id);
 
+/* Has a stream wait for what another holds so far, if both are in one capture
+ * or in none: else NCCL refuses a group with both.  False if CUDA refuses. */
+bool stp_order_join(const struct stp_real_cuda *cuda, cudaStream_t stream,
+                    cudaStream_t other);
+
 /* Behind a plain call: its kernel, the last node of the stream, waits for
  * NCCL's last record no more, if it follows all before that anyway; its own
  * record follows that one.  NCCL's first node, if the kernel follows it, takes

@@ -37,6 +37,7 @@ typedef void *CUgraphNode; /* CUgraphNode */
 
 enum {
     CU_STREAM_NON_BLOCKING = 1,          /* CU_STREAM_NON_BLOCKING */
+    CU_EVENT_DISABLE_TIMING = 2,         /* CU_EVENT_DISABLE_TIMING */
     CU_STREAM_CAPTURE_STATUS_ACTIVE = 1, /* CU_STREAM_CAPTURE_STATUS_ACTIVE */
     CU_GRAPH_NODE_TYPE_KERNEL = 0,       /* CU_GRAPH_NODE_TYPE_KERNEL */
     CU_GRAPH_NODE_TYPE_WAIT_EVENT = 6,   /* CU_GRAPH_NODE_TYPE_WAIT_EVENT */
@@ -74,6 +75,8 @@ struct stp_real_edge { /* CUgraphEdgeData */
       (cudaStream_t stream, int *status, unsigned long long *id,               \
        CUgraph *graph, const CUgraphNode **nodes, size_t *n_nodes))            \
     X(exchange_mode, "cuThreadExchangeStreamCaptureMode", (int *mode))         \
+    X(event_create, "cuEventCreate", (CUevent * event, unsigned flags))        \
+    X(event_destroy, "cuEventDestroy_v2", (CUevent event))                     \
     X(event_record, "cuEventRecord", (CUevent event, cudaStream_t stream))     \
     X(event_query, "cuEventQuery", (CUevent event))                            \
     X(graph_add_edges, "cuGraphAddDependencies",                               \

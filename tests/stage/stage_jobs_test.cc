@@ -2,7 +2,7 @@
 
 #include <regex>
 
-#include "stage/jobs.h"
+#include "stage/steps.h"
 #include "support/read_file.h"
 #include "support/slow.h"
 
@@ -18,13 +18,6 @@ extern "C" const char *__asan_default_options()
 
 namespace
 {
-
-const Libraries &TheLibraries()
-{
-    static const Libraries libraries; // static TLS is scarce
-
-    return libraries;
-}
 
 class StageJobs : public testing::Test
 {
@@ -70,22 +63,6 @@ TEST_F(StageJobs, OfWhichARankIsGoneCanBeAborted)
 
 // ---- what the library adds to a program that copies by itself ----
 
-struct Step {
-    int comm; // of two
-    int coll;
-    size_t n_bytes; // 1,536 are staged
-    int stream;
-};
-
-constexpr Step Reduce(size_t n_bytes, int stream = 1, int comm = 0)
-{
-    return {comm, ncclFuncAllReduce, n_bytes, stream};
-}
-
-const Step kStaged = Reduce(1536), kPlain = Reduce(512);
-const Step kGather = {0, ncclFuncAllGather, 1536, 1};
-const Step kScatter = {0, ncclFuncReduceScatter, 1536, 1};
-
 // The first copy in follows NCCL's first node, its last one the last copy out.
 const std::map<char, Step> kSteps = {
     {'p', kPlain},         {'s', kStaged},         {'x', kStaged},
@@ -128,9 +105,7 @@ const struct GraphCase {
     {"a group with a plain one", 0, 2, "sp", "copy2 > record1,wait1 > copy1",
      "", ""},
     {"one behind a group on two streams", 0, 2, "stt",
-     "copy3 > record1,copy4 > record1,copy6 > record2,record1 > copy5,"
-     "wait1 > copy1,wait1 > copy2",
-     "", ""},
+     "copy3 > record1,copy6 > record2,wait1 > copy1,wait1 > copy2", "132", ""},
     {"a group of two communicators", 0, 2, "sos",
      "copy4 > record2,copy6 > record3,wait1 > copy1,wait2 > copy2", "13", ""},
     {"a group with 300 plain ones", 0, 302, 's' + std::string(300, 'p') + 's',
@@ -154,16 +129,6 @@ void LineUp(const std::string &pair, std::set<std::string> *graph)
             lines.insert(std::regex_replace(
                 line, std::regex("> " + nodes[2] + "$"), "> " + nodes[0]));
     *graph = lines;
-}
-
-ncclResult_t RunStep(const Api &api, const Step &s, const void *in, void *out,
-                     ncclComm_t comm, cudaStream_t stream)
-{
-    const size_t n = s.n_bytes / sizeof(float);
-
-    return api.Collective(s.coll, in, out,
-                          s.coll == ncclFuncAllReduce ? n : n / 2, 7, 0, comm,
-                          stream);
 }
 
 // As a program that has windows, and a communicator for them.
@@ -192,28 +157,6 @@ struct ByHand {
                        s.n_bytes < 1536 ? comm : twin, stream);
     }
 };
-
-// Two ranks, threads of a job.
-void OnTwoRanks(const char *version,
-                const std::function<void(int, const ncclUniqueId &)> &run,
-                uint64_t seed = 1)
-{
-    std::vector<std::thread> threads;
-    ncclUniqueId id;
-
-    setenv("FAKE_NCCL_VERSION", version, 1);
-    fake::BeginJob(seed, 2);
-    TheLibraries().plain->ncclGetUniqueId(&id);
-    for (int r = 0; r < 2; r++)
-        threads.emplace_back([&, r] {
-            fake::EnterThread(r);
-            run(r, id);
-            fake::LeaveThread({});
-        });
-    for (std::thread &thread : threads)
-        thread.join();
-    EXPECT_EQ(fake::EndJob(), "");
-}
 
 // The nodes and edges of a graph of the steps; by hand if 'api' is NCCL's own.
 std::set<std::string> Capture(const GraphCase &c, const Api &api, int rank,
@@ -254,6 +197,17 @@ std::set<std::string> Capture(const GraphCase &c, const Api &api, int rank,
         first += kSteps.count(c.steps[first]) == 0;
         for (char step : c.steps.substr(first, first == 0 ? c.n_grouped : 1))
             steps.push_back(kSteps.at(step));
+        const auto is_on = [&](int n) {
+            return std::any_of(steps.begin(), steps.end(),
+                               [=](const Step &s) { return s.stream == n; });
+        };
+        const auto join = [&] { // its streams, as NCCL has it
+            if (is_by_hand && is_on(1) && is_on(2)) {
+                fake::Fork(streams[2], streams[1]);
+                fake::Fork(streams[1], streams[2]);
+            }
+        };
+        join();
         for (const Step &s : steps)
             copy(s, true);
         const bool is_refused = c.steps[first] == 'x';
@@ -271,6 +225,7 @@ std::set<std::string> Capture(const GraphCase &c, const Api &api, int rank,
             EXPECT_EQ(api.ncclGroupEnd() != ncclSuccess, is_refused);
         for (const Step &s : is_refused ? std::vector<Step>{} : steps)
             copy(s, false);
+        join();
         first += steps.size();
     }
     fake::Fork(streams[2], streams[1]);
@@ -312,8 +267,9 @@ TEST_F(StageJobs,
 }
 
 // Eager calls, and the library's calls of the driver for each: plain ones cost
-// nothing; for others the context twice, a wait, two copies and a record, and
-// in a group a second wait.
+// nothing; for others the context twice, a wait, two copies and a record, in a
+// group a second wait, and where that has two streams each waits for the other,
+// before the copies and behind them: the context, and an event's begin and end.
 const struct EagerCase {
     const char *name;
     std::vector<Step> steps;
@@ -326,7 +282,7 @@ const struct EagerCase {
     {"on two streams", {kStaged, Reduce(1536, 2)}, false, 12},
     {"plain behind it", {kStaged, kPlain, Reduce(512, 2)}, false, 6},
     {"a group of one", {kStaged, kPlain}, true, 6},
-    {"a group", {kStaged, Reduce(1536, 2)}, true, 2 * 3 + 2 * 4},
+    {"a group", {kStaged, Reduce(1536, 2)}, true, 2 * 3 + 2 * 4 + 4 * 4},
 };
 
 // Whichever of the driver's calls fails on a rank, with two behind it or not:
@@ -436,7 +392,9 @@ const struct EndCase {
     {"revoke", 6, false,
      [](const Api &api, ncclComm_t comm) { api.ncclCommRevoke(comm, 0); }},
     {"suspend", 2, false,
-     [](const Api &api, ncclComm_t comm) { api.ncclCommSuspend(comm, 0); }},
+     [](const Api &api, ncclComm_t comm) {
+         api.ncclCommSuspend(comm, NCCL_SUSPEND_MEM);
+     }},
     {"abort", 4, false, Shrink<NCCL_SHRINK_WITH_ABORT>},
     {"abort", 0, false, Shrink<0>},
     {"abort", 6, true,
@@ -785,6 +743,54 @@ TEST_F(StageJobs, AreNotStagedWhereNcclOrdersGraphsInAnotherWay)
     unsetenv("FAKE_NCCL_ORDER");
 }
 
+// As NCCL has it: a group's kernels run behind all of its streams, which wait
+// for their end, whichever of its calls are staged.
+void RunOnTwoStreams(const Api &api, ncclComm_t comm, size_t n_bytes,
+                     bool is_captured)
+{
+    std::vector<float> x(384), y(n_bytes / 4), seen;
+    cudaStream_t one = fake::NewStream(), two = fake::NewStream();
+    const auto see = [&](const std::vector<float> &data) {
+        fake::Lock([&] { seen.insert(seen.end(), data.begin(), data.end()); });
+    };
+
+    if (is_captured) {
+        fake::BeginCapture(one);
+        fake::Fork(one, two);
+    }
+    fake::EnqueueAction(two, [&] { x.assign(x.size(), 1); });
+    fake::EnqueueAction(one, [&] { y.assign(y.size(), 1); });
+    api.ncclGroupStart();
+    RunStep(api, kStaged, x.data(), x.data(), comm, one);
+    RunStep(api, Reduce(n_bytes), y.data(), y.data(), comm, two);
+    EXPECT_EQ(api.ncclGroupEnd(), ncclSuccess);
+    fake::EnqueueAction(two, [&] { see(x); });
+    fake::EnqueueAction(one, [&] { see(y); });
+    if (is_captured) {
+        fake::Fork(two, one);
+        fake::LaunchGraph(fake::EndCapture(one), one);
+    }
+    EXPECT_TRUE(fake::Synchronize(one) && fake::Synchronize(two));
+    EXPECT_EQ(seen, std::vector<float>(x.size() + y.size(), 2));
+}
+
+TEST_F(StageJobs, JoinTheStreamsOfAGroup)
+{
+    for (const size_t n_bytes : {1536, 512}) // of the call on the second stream
+        for (uint64_t seed = 1; seed < 40; seed++)
+            OnTwoRanks(
+                kVersion,
+                [&](int rank, const ncclUniqueId &id) {
+                    const Api &api = TheLibraries().Calm(rank, kVersion);
+                    ncclComm_t comm;
+
+                    api.ncclCommInitRank(&comm, 2, id, rank);
+                    RunOnTwoStreams(api, comm, n_bytes, seed % 2 == 0);
+                    EXPECT_EQ(api.ncclCommDestroy(comm), ncclSuccess);
+                },
+                seed);
+}
+
 // As JAX and nccl-tests do: one thread has all GPUs.
 TEST_F(StageJobs, OfOneThreadAreStaged)
 {
@@ -796,6 +802,7 @@ TEST_F(StageJobs, OfOneThreadAreStaged)
     const uint64_t before = fake::CountSymmetric();
 
     setenv("FAKE_NCCL_VERSION", kVersion, 1);
+    setenv("FAKE_NCCL_ONE_PROCESS", "1", 1);
     fake::BeginJob(1, 1);
     fake::EnterThread(0);
     ASSERT_EQ(api.ncclCommInitAll(comms, kRanks, nullptr), ncclSuccess);
@@ -816,7 +823,8 @@ TEST_F(StageJobs, OfOneThreadAreStaged)
     EXPECT_EQ(fake::CountSymmetric() - before, 2u * kRanks);
     api.ncclGroupStart();
     api.ncclSend(data[0], 1, 7, 0, comms[0], streams[0]);
-    EXPECT_EQ(api.ncclAlltoAll(0, 0, 0, 0, 0, 0).word[0], ncclSuccess);
+    EXPECT_EQ(api.ncclAlltoAll(nullptr, nullptr, 0, 7, comms[0], streams[0]),
+              ncclSuccess);
     EXPECT_EQ(api.ncclGroupSimulateEnd(nullptr), ncclSuccess);
     // A simulated group does not run.
     api.ncclGroupStart();
@@ -838,9 +846,29 @@ TEST_F(StageJobs, OfOneThreadAreStaged)
     EXPECT_EQ(team.word[0], 3ull << 32 | kRanks);
     EXPECT_EQ(static_cast<int>(team.word[1]), 1);
     EXPECT_EQ(api.ncclTeamLsa(0, 0, 0, 0, 0, 0).word[0], ncclInvalidUsage);
+    // In a thread without a context, which names the default stream, and behind
+    // a call that does nothing.
+    EXPECT_EQ(api.ncclCommSuspend(comms[1], 0), ncclSuccess);
+    fake::EnterThread(-1);
+    api.ncclGroupStart();
+    for (int r = 0; r < kRanks; r++)
+        RunStep(api, kStaged, data[r], data[r], comms[r],
+                r == 0 ? nullptr : streams[r]);
+    EXPECT_EQ(api.ncclGroupEnd(), ncclSuccess);
+    fake::EnterThread(0);
+    EXPECT_TRUE(fake::Synchronize(nullptr));
+    EXPECT_EQ(fake::CountSymmetric() - before, 4u * kRanks);
+    // NCCL waits for none of them before the last one ends.
+    api.ncclGroupStart();
+    for (int r = 0; r < kRanks; r++)
+        RunStep(api, kStaged, data[r], data[r], comms[r], streams[r]);
+    EXPECT_EQ(api.ncclGroupEnd(), ncclSuccess);
     for (const ncclComm_t *all : {children, comms})
         for (int r = 0; r < kRanks; r++)
             EXPECT_EQ(api.ncclCommDestroy(all[r]), ncclSuccess);
+    for (cudaStream_t stream : streams)
+        EXPECT_TRUE(fake::Synchronize(stream));
+    unsetenv("FAKE_NCCL_ONE_PROCESS");
     fake::LeaveThread({});
     EXPECT_EQ(fake::EndJob(), "");
 }

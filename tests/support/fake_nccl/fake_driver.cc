@@ -77,6 +77,8 @@ EXPORTED int cuStreamGetCaptureInfo_v2(cudaStream_t stream, int *status,
                                        unsigned long long *id, void **graph,
                                        void *const **nodes, size_t *n_nodes)
 {
+    if (reinterpret_cast<uintptr_t>(stream) <= 2 && self.context == 0)
+        return kInvalid; // the context names this stream
     Locked lock;
     Stream *s = StreamOf(stream);
 
@@ -94,6 +96,19 @@ EXPORTED int cuStreamGetCaptureInfo_v2(cudaStream_t stream, int *status,
 EXPORTED int cuThreadExchangeStreamCaptureMode(int *)
 {
     return Refuses() ? kInvalid : kOk;
+}
+
+EXPORTED int cuEventCreate(void **event, unsigned)
+{
+    REFUSE();
+    *event = NewEvent();
+    return kOk;
+}
+
+EXPORTED int cuEventDestroy_v2(void *event)
+{
+    delete static_cast<Event *>(event);
+    return kOk;
 }
 
 EXPORTED int cuEventRecord(void *event, cudaStream_t stream)

@@ -34,7 +34,7 @@ struct Meeting { // of all ranks of a communicator, before an operation's work
 };
 
 struct Family { // what the ranks of a communicator share
-    int n_ranks;
+    int n_ranks, n_ending = 0;
     std::vector<ncclComm_t> ranks;
     std::map<uint64_t, std::shared_ptr<Meeting>> meetings;
     // Steps of all ranks, by their number: what each rank brought.

@@ -284,7 +284,7 @@ ncclResult_t Divide(ncclComm_t comm, int color, int key, ncclComm_t *child,
 }
 
 // Waits for the communicator's operations.
-ncclResult_t Reclaim(ncclComm_t comm)
+ncclResult_t ReclaimOne(ncclComm_t comm)
 {
     if (!fake::WaitUntil([comm] {
             return comm->order->running.empty() &&
@@ -300,6 +300,23 @@ ncclResult_t Reclaim(ncclComm_t comm)
             fake::EndEvent(comm->order->serial);
     });
     return ncclSuccess;
+}
+
+// If all ranks are in one process, the last one ends all of them, as in NCCL's
+// commReclaim(), 2.27 to 2.31.
+ncclResult_t Reclaim(ncclComm_t comm)
+{
+    Family *family = comm->family.get();
+    bool is_last = false;
+    ncclResult_t result = ncclSuccess;
+
+    if (getenv("FAKE_NCCL_ONE_PROCESS") == nullptr)
+        return ReclaimOne(comm);
+    fake::Lock([&] { is_last = ++family->n_ending == family->n_ranks; });
+    for (ncclComm_t other : family->ranks)
+        if (is_last && other != nullptr)
+            result = std::max(result, ReclaimOne(other));
+    return result;
 }
 
 } // namespace
@@ -587,10 +604,10 @@ EXPORTED ncclResult_t ncclRecv(void *recv, size_t count, int type, int peer,
 }
 
 // Has sends, which are to follow one that the group called before.
-EXPORTED nccl_words ncclAlltoAll(uint64_t, uint64_t, uint64_t, uint64_t,
-                                 uint64_t, uint64_t)
+EXPORTED ncclResult_t ncclAlltoAll(const void *, void *, size_t, int,
+                                   ncclComm_t, cudaStream_t)
 {
-    return {{group.launches.empty() ? ncclInvalidUsage : ncclSuccess}};
+    return group.launches.empty() ? ncclInvalidUsage : ncclSuccess;
 }
 
 EXPORTED ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count,
