@@ -125,10 +125,8 @@ static double job_now_s(void)
 static sigset_t watched;
 
 /* The signals blocked before the first job, which all jobs inherit. */
-static struct {
-    bool is_set;
-    sigset_t blocked;
-} before;
+static sigset_t blocked_before;
+static bool holds_signals;
 
 /* ---- the child ---- */
 
@@ -142,7 +140,7 @@ static void job_exec(const struct stp_job *job, int told)
 {
     struct failure failure = {0};
 
-    sigprocmask(SIG_SETMASK, &before.blocked, NULL);
+    sigprocmask(SIG_SETMASK, &blocked_before, NULL);
     if (job->body != NULL) {
         int status;
 
@@ -186,19 +184,20 @@ static enum stp_status job_read_failure(const struct stp_job *job, int told,
 
 void stp_job_hold_signals(void)
 {
-    sigset_t blocked, held;
+    struct sigaction hangup;
+    sigset_t held;
 
     sigemptyset(&watched);
     sigaddset(&watched, SIGCHLD);
     for (int i = 0; i < N_FORWARDED; i++)
         sigaddset(&watched, forwarded[i]);
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN)
+        sigdelset(&watched, SIGHUP); /* as under nohup */
     signal(SIGCHLD, SIG_DFL); /* ignored, there would be nothing to wait for */
     held = watched;
     sigaddset(&held, SIGPIPE); /* else who reads no further leaves files here */
-    sigprocmask(SIG_BLOCK, &held, &blocked);
-    if (!before.is_set)
-        before.blocked = blocked;
-    before.is_set = true;
+    sigprocmask(SIG_BLOCK, &held, holds_signals ? NULL : &blocked_before);
+    holds_signals = true;
 }
 
 static enum stp_status job_start(struct running *r, struct stp_error *err)

@@ -2,10 +2,10 @@
  *
  * Requests to stop this process, and other signals, go to the job, which
  * decides what to make of them: this process reports afterwards. They stay
- * blocked here from the first job on. A job with an output of its own is killed
- * STP_JOB_STOP_MS after such a request, and all that it started ends with it.
- * Where this process is killed, a command gets SIGTERM, and a body is killed.
- */
+ * blocked here from the first job on, but for a hangup that is ignored. A job
+ * with an output of its own is killed STP_JOB_STOP_MS after such a request, and
+ * all that it started ends with it. Where this process is killed, a command
+ * gets SIGTERM, and a body is killed. */
 #pragma once
 
 #include <stdbool.h>
@@ -58,7 +58,7 @@ struct stp_job {
 
 /* Writes the command in one printable line, as one types it into a shell: words
  * that need quotes have them.  Cut if it is longer. */
-enum { STP_JOB_COMMAND = 4096 };
+enum { STP_JOB_COMMAND = 4000 /* STP_MAX_LINE holds it in a comment */ };
 void stp_job_print_command(char *const *argv, char text[STP_JOB_COMMAND]);
 
 /* A file as one of these words. */

@@ -38,6 +38,7 @@ struct job_run {
     char plugin[STP_CLI_PATH];      /* that learns */
     char journal[STP_CLI_PATH];     /* of all runs, beside the policy */
     size_t journal_from;            /* bytes of earlier runs */
+    char earlier[STP_CLI_PATH];     /* journal that this one replaces; or "" */
     char output[STP_CLI_PATH];      /* what a job prints that is to be ended */
     int echo;                       /* of it, as far as it was shown; or -1 */
     char folder[STP_CLI_PATH];      /* temporary */
@@ -52,6 +53,8 @@ struct job_run {
     bool is_ended;                  /* this process may end the job */
     bool is_settled;                /* by --until */
     bool is_full;                   /* by what it printed */
+    bool is_torn;                   /* the journal: it ends within a line */
+    bool is_saved;                  /* the policy */
     cJSON *json;                    /* the result, where it is that */
     struct stp_job_end end;
 };
@@ -133,8 +136,10 @@ static int job_begin_journal(struct job_run *run)
     enum stp_status status = STP_OK;
 
     if (!run->job->resume) {
-        if (is_there && unlink(run->journal) != 0)
-            return stp_complain("%s cannot be removed: %s", run->journal,
+        if (is_there)
+            snprintf(run->earlier, STP_CLI_PATH, "%.4094s~", run->journal);
+        if (is_there && rename(run->journal, run->earlier) != 0)
+            return stp_complain("%s cannot be renamed: %s", run->journal,
                                 strerror(errno));
         return STP_EXIT_OK;
     }
@@ -289,11 +294,14 @@ static int job_run(struct job_run *run)
     return status == STP_ERR_NOTHING ? run->end.status : STP_EXIT_FAILED;
 }
 
-static int job_sum_up(const struct job_run *run, struct job_result *r)
+static int job_sum_up(struct job_run *run, struct job_result *r)
 {
     struct stp_policy *policy;
     struct stp_error err;
+    struct stat st;
 
+    run->is_torn = stat(run->journal, &st) == 0 &&
+                   (size_t)st.st_size != stp_journal_prepare(run->journal);
     if (job_load(run, 0, &r->all, &err) != STP_OK ||
         job_load(run, run->journal_from, &r->last, &err) != STP_OK)
         return stp_complain_error(run->journal, &err);
@@ -325,6 +333,11 @@ static const char *job_explain(const struct job_run *run,
 {
     struct stat st;
 
+    if (run->is_torn) {
+        snprintf(text, STP_CLI_PATH + 64,
+                 "%s ended within a line (a full disk?)", run->journal);
+        return text;
+    }
     if (r->last.n_blocks > 0)
         return NULL;
     for (size_t i = 0; i < r->last.n_sets; i++)
@@ -482,6 +495,7 @@ static int job_finish(struct job_run *run, const struct job_result *r)
     enum stp_status status = STP_OK;
     struct stp_error err;
 
+    run->is_saved = why == NULL;
     if (why == NULL) {
         status = stp_policy_back_up(run->job->output, run->backup, &err);
         STP_THEN(status, stp_job_rules_save(&r->rules, &origin,
@@ -690,6 +704,10 @@ int stp_tune_job(const struct stp_tune_job *job)
     }
     if (job->resume)
         unlink(run.evidence);
+    if (run.earlier[0] != '\0' && !run.is_saved)
+        rename(run.earlier, run.journal);
+    else if (run.earlier[0] != '\0')
+        unlink(run.earlier);
     has_learned = exit_status == STP_EXIT_OK && result.rules.n > 0;
     stp_job_rules_free(&result.rules);
     stp_ledgers_free(&result.ledgers);

@@ -107,12 +107,20 @@ void stp_job_rules_make(const struct stp_learning *all,
     STP_TAKE(r.totals, all->n);
     for (size_t k = 0; k < all->n; k++) {
         const struct stp_learning_key *key = &all->keys[k];
+        const struct stp_learning *from = all;
         const struct stp_learning_arm *best = NULL;
 
         /* The arm with the greatest gain is taken of those in force on any
-         * communicator of the last run. */
-        for (size_t i = 0; i < last->n_sets; i++) {
-            const struct stp_learning_set *set = &last->sets[i];
+         * communicator of the last run, or of all where that has no such key.
+         */
+        for (size_t i = 0; i < last->n; i++)
+            if (last->keys[i].n_nodes == key->n_nodes &&
+                last->keys[i].n_ranks == key->n_ranks &&
+                last->keys[i].coll == key->coll &&
+                last->keys[i].bytes.min == key->bytes.min)
+                from = last;
+        for (size_t i = 0; i < from->n_sets; i++) {
+            const struct stp_learning_set *set = &from->sets[i];
             const struct stp_bandit_arm *arm =
                 rules_is_of(set, key) ? rules_find_in_set(set, key) : NULL;
             size_t at =

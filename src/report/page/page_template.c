@@ -156,15 +156,6 @@ static void template_write(const struct template_tag *tag,
     }
 }
 
-static bool template_is_there(const cJSON *value)
-{
-    if (cJSON_IsString(value))
-        return value->valuestring[0] != '\0';
-    if (cJSON_IsArray(value))
-        return value->child != NULL;
-    return value != NULL && !cJSON_IsNull(value) && !cJSON_IsFalse(value);
-}
-
 /* Fills 'html' up to the closing tag of its section, and returns what follows;
  * writes nothing if 'fp' is NULL. */
 static const char *template_fill(const char *html,
@@ -181,7 +172,11 @@ static const char *template_fill(const char *html,
         if (tag.kind != '\0' && strchr("#?^", tag.kind) != NULL) {
             const cJSON *value = template_find(scope, tag.name);
             bool is_list = cJSON_IsArray(value);
-            bool is_there = template_is_there(value);
+            bool is_there = is_list ? value->child != NULL
+                            : cJSON_IsString(value)
+                                ? value->valuestring[0] != '\0'
+                                : value != NULL && !cJSON_IsNull(value) &&
+                                      !cJSON_IsFalse(value);
             struct template_scope inner = {value, scope};
 
             if (fp != NULL && is_there != (tag.kind == '^')) {
