@@ -5,7 +5,7 @@
 Each rank is a process that opens the library by its name, as vLLM and JAX open NCCL, and has NCCL
 preloaded, as `steptune run --nccl` has it: PyTorch's own is loaded, too.  The cases:
 
-    good     collectives alone, in groups, in graphs and on two streams: right, and staged
+    good     collectives alone, in groups, in graphs and on two streams, also of a group: right, and staged
     nolib    a rank has NCCL itself     rules    a rank has other rules
     memory   a rank has other settings  windows  the application registers windows of its own
     abort    a rank never calls, and the others abort; with NCCL alone, too, and with its own windows
@@ -107,6 +107,28 @@ class Rank:
                     wanted = wanted[me * part:(me + 1) * part]
             return (recv == wanted).all()
 
+    def run_group(self, comm, streams, n_bytes):
+        """A group on two streams, each with the data of the call on the other; returns flags on the GPU."""
+        torch = self.torch
+        data = [torch.zeros(n // 2, device="cuda", dtype=torch.bfloat16) for n in (1 << 20, n_bytes)]
+        streams[1].wait_stream(streams[0])
+        for i in range(2):
+            with torch.cuda.stream(streams[1 - i]):
+                torch.cuda._sleep(1_000_000)
+                data[i].fill_(1)
+        self.call("ncclGroupStart")
+        for i in range(2):
+            where = ctypes.c_void_p(data[i].data_ptr())
+            self.call("ncclAllReduce", where, where, size(data[i].numel()), BF16, SUM, comm,
+                      ctypes.c_void_p(streams[i].cuda_stream))
+        self.call("ncclGroupEnd")
+        flags = []
+        for i in range(2):
+            with torch.cuda.stream(streams[1 - i]):
+                flags.append((data[i] == self.n).all())
+        streams[0].wait_stream(streams[1])
+        return flags + data  # which live as long
+
     def good(self, comm, n_steps=3):
         torch = self.torch
         kinds = ("AllReduce", "AllGather", "ReduceScatter")
@@ -134,6 +156,17 @@ class Rank:
             if step % 3 == 2:
                 torch.cuda.synchronize()
         torch.cuda.synchronize()
+        for n_bytes in (4096, 1 << 20):  # of a plain call, and of a staged one
+            with torch.cuda.stream(streams[0]):
+                groups = [self.run_group(comm, streams, n_bytes) for _ in range(10)]
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=streams[0]):
+                groups += [self.run_group(comm, streams, n_bytes) for _ in range(3)]
+            for _ in range(3):
+                graph.replay()
+            torch.cuda.synchronize()
+            flags += [flag for group in groups for flag in group[:2]]
         return all(bool(flag) for flag in flags)
 
     def buffer(self, comm, n_bytes):
