@@ -14,7 +14,7 @@ enum {
     STEP_FACTOR = 10, /* longer for votes after steps of NCCL */
     SPARE_BYTES = 512 << 20, /* of a GPU, for NCCL */
     MOST_NODES = 64,         /* of a graph with one call */
-    MOST_DEFAULT = 2,        /* CU_STREAM_PER_THREAD */
+    MOST_DEFAULT = 2, /* the last handle of a default stream, a thread's own */
     /* of a GPU: each kernel waits for others with all of its CTAs there */
     LEAST_SMS = STP_MAX_CHANNELS + 32, /* staged, and NCCL_MAX_CTAS */
 };
@@ -154,8 +154,8 @@ static void comm_free_memory(struct stp_stage *p, struct stp_comm *c)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* Whether nobody uses the communicator any more, and no operation, nor another
- * rank of it that the process has: NCCL ends all of these with the last one. */
+/* Whether no thread and no operation uses the communicator any more, on any of
+ * its ranks in this process: NCCL ends these together, with the last one. */
 static bool comm_is_over(const struct stp_stage *p, const struct stp_comm *c)
 {
     int n_over = 0;

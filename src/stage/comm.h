@@ -69,9 +69,9 @@ void stp_comm_retain(struct stp_comm *c);
 bool stp_comm_enter(const struct stp_comm *c, bool *is_other);
 void stp_comm_leave(bool is_other);
 
-/* The capture that a stream is in, as stp_order_capture().  A default one has
- * one in a context alone, of which a thread may have none before its first call
- * of the runtime, as that is NCCL's. */
+/* The capture that a stream is in, as stp_order_capture().  A default stream is
+ * that of a context, which a thread may lack until it first calls CUDA's
+ * runtime: NCCL's own question does. */
 bool stp_comm_ask_capture(const struct stp_comm *c, cudaStream_t stream,
                           unsigned long long *id);
 

@@ -10,7 +10,7 @@
 
 #include "stage/comm.h"
 
-/* Zero: none. */
+/* An empty list is all zeros. */
 struct stp_members {
     struct stp_member *all; /* none twice */
     size_t n, size;

@@ -38,7 +38,7 @@ struct job_run {
     char plugin[STP_CLI_PATH];      /* that learns */
     char journal[STP_CLI_PATH];     /* of all runs, beside the policy */
     size_t journal_from;            /* bytes of earlier runs */
-    char earlier[STP_CLI_PATH];     /* journal that this one replaces; or "" */
+    char earlier[STP_CLI_PATH];     /* the journal before, set aside; or "" */
     char output[STP_CLI_PATH];      /* what a job prints that is to be ended */
     int echo;                       /* of it, as far as it was shown; or -1 */
     char folder[STP_CLI_PATH];      /* temporary */
@@ -54,7 +54,7 @@ struct job_run {
     bool is_settled;                /* by --until */
     bool is_full;                   /* by what it printed */
     bool is_torn;                   /* the journal: it ends within a line */
-    bool is_saved;                  /* the policy */
+    bool has_answer;                /* its windows were compared */
     cJSON *json;                    /* the result, where it is that */
     struct stp_job_end end;
 };
@@ -125,7 +125,7 @@ static void job_compare_command(const struct job_run *run)
                      line + strlen(head));
 }
 
-/* Makes evidence of what earlier runs found out, or removes it. */
+/* Makes evidence of what earlier runs found, or sets their journal aside. */
 static int job_begin_journal(struct job_run *run)
 {
     struct stp_learning before;
@@ -495,7 +495,7 @@ static int job_finish(struct job_run *run, const struct job_result *r)
     enum stp_status status = STP_OK;
     struct stp_error err;
 
-    run->is_saved = why == NULL;
+    run->has_answer = why == NULL;
     if (why == NULL) {
         status = stp_policy_back_up(run->job->output, run->backup, &err);
         STP_THEN(status, stp_job_rules_save(&r->rules, &origin,
@@ -704,7 +704,7 @@ int stp_tune_job(const struct stp_tune_job *job)
     }
     if (job->resume)
         unlink(run.evidence);
-    if (run.earlier[0] != '\0' && !run.is_saved)
+    if (run.earlier[0] != '\0' && !run.has_answer)
         rename(run.earlier, run.journal);
     else if (run.earlier[0] != '\0')
         unlink(run.earlier);
