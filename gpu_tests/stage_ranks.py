@@ -1,6 +1,6 @@
 """Ranks of a real NCCL under libsteptune-stage.so: results, and what goes wrong.
 
-    stage_ranks.py LIBRARY NCCL [--ranks 4] [--cases good,many,...]
+    stage_ranks.py LIBRARY NCCL [--ranks N] [--cases good,many,...]
 
 Each rank is a process that opens the library by its name, as vLLM and JAX open NCCL, and has NCCL
 preloaded, as `steptune run --nccl` has it: PyTorch's own is loaded, too.  The cases:
@@ -326,7 +326,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library")
     parser.add_argument("nccl")
-    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--ranks", type=int, default=len(glob.glob("/dev/nvidia[0-9]*")), help="one a GPU")
     parser.add_argument("--cases", default="good,nolib,rules,memory,windows,abort,kill,kill,init,many,cost")
     args = parser.parse_args()
     args.library = os.path.abspath(args.library)
