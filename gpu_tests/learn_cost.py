@@ -1,17 +1,21 @@
 """What a call of a small collective costs while the plugin learns, beside NCCL alone in the same process.
 
-    learn_cost.py PLUGIN NCCL [--bytes 8,65536] [--rounds 1200]
+    learn_cost.py PLUGIN NCCL [--bytes 8,65536] [--starts 8] [--rounds 300]
 
 A process for each GPU opens the file NCCL three times, as copies that know nothing of one another: for NCCL alone,
 for the plugin frozen (STEPTUNE_FREEZE=1) and for the plugin that learns.  A communicator of each runs the same
-all-reduces in turns of 200 calls, so that what differs from process to process and from second to second is in all.
-For each size and way it prints microseconds a call, of the host (until the call returned) and in all (until the
-GPU had run it), their difference to NCCL alone of the same round with 95 percent intervals (a tenth of the rounds
-is cut on either side), and the difference of all rounds with nothing cut.  Rounds of the first 20,000 calls, in
-which arms are tried, are also told apart.
+all-reduces in turns of 200 calls.  Where a copy lies in memory costs or saves some 0.3 us a call, so all begins anew
+in each start, with the copies in another order.
+
+For each size it prints microseconds a call, of the host (until the call returned) and in all (until the GPU had run
+it): the median of NCCL alone, and what the others take more, a mean of starts with a 95 percent interval.  Of a start
+it takes the mean of all rounds but the tenths on either side; rounds of the first 20,000 calls are also told apart.
+--journal FOLDER keeps what the plugin tried in each start.
 """
 import argparse
 import ctypes
+import glob
+import json
 import os
 import shutil
 import statistics
@@ -39,6 +43,7 @@ def make_communicator(nccl, way, number):
         if way != "alone":
             os.environ[name] = os.environ["PLUGIN"]
     os.environ["STEPTUNE_FREEZE"] = "1" if way == "frozen" else "0"
+    os.environ["STEPTUNE_JOURNAL"] = os.environ["JOURNAL"].replace("%", str(number)) if way == "learns" else ""
     path, identity, comm = f"{os.environ['FOLDER']}/{way}{number}", UniqueId(), ctypes.c_void_p()
     if os.environ["RANK"] == "0":
         check(nccl.ncclGetUniqueId(ctypes.byref(identity)), "ncclGetUniqueId")
@@ -55,17 +60,13 @@ def make_communicator(nccl, way, number):
     return comm
 
 
-def describe(times, way, rounds):
-    """Host's and all microseconds a call, the difference to NCCL alone, and that of all rounds."""
-    text = []
+def summarise(times, way, rounds):
+    """What a call takes more than NCCL alone in the same round: of the host, and in all."""
+    more = []
     for what in range(2):
-        own, alone = ([t[what] for t in times[w][rounds]] for w in (way, "alone"))
-        more = sorted(a - b for a, b in zip(own, alone))
-        cut = more[len(more) // 10:len(more) - len(more) // 10]
-        half = 2 * statistics.stdev(cut) / len(cut) ** .5
-        text.append(f"{statistics.median(own):.2f} ({statistics.fmean(cut):+.3f} +- {half:.3f}, "
-                    f"{statistics.fmean(more):+.3f} uncut)")
-    return f"host {text[0]}, in all {text[1]}"
+        m = sorted(a[what] - b[what] for a, b in zip(times[way][rounds], times["alone"][rounds]))
+        more.append(statistics.fmean(m[len(m) // 10:len(m) - len(m) // 10]))
+    return more
 
 
 def be_rank():
@@ -76,12 +77,13 @@ def be_rank():
     check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "cuDevicePrimaryCtxRetain")
     check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent")
     check(cuda.cuStreamCreate(ctypes.byref(stream), 1), "cuStreamCreate")
+    order = WAYS[int(os.environ["ORDER"]) % 3:] + WAYS[:int(os.environ["ORDER"]) % 3]
     libraries = {way: ctypes.CDLL(f"{os.environ['FOLDER']}/{way}.so", os.RTLD_NOW | os.RTLD_DEEPBIND)
-                 for way in WAYS}
+                 for way in order}
     for number, n_bytes in enumerate(map(int, os.environ["SIZES"].split(","))):
         check(cuda.cuMemAlloc_v2(ctypes.byref(buffer), ctypes.c_size_t(n_bytes)), "cuMemAlloc")
         check(cuda.cuMemsetD8_v2(buffer, 0, ctypes.c_size_t(n_bytes)), "cuMemsetD8")
-        comms = {way: make_communicator(libraries[way], way, number) for way in WAYS}
+        comms = {way: make_communicator(libraries[way], way, number) for way in order}
         times = {way: [] for way in WAYS}
 
         def run(way):
@@ -97,17 +99,26 @@ def be_rank():
         for way in WAYS:
             run(way)
         for i in range(int(os.environ["ROUNDS"])):
-            for way in WAYS if i % 2 == 0 else reversed(WAYS):
+            for way in order if i % 2 == 0 else reversed(order):
                 times[way].append(run(way))
         if os.environ["RANK"] == "0":
-            host, both = (statistics.median(t[what] for t in times["alone"]) for what in range(2))
-            print(f"{n_bytes} B, NCCL alone: host {host:.2f} us, in all {both:.2f} us", flush=True)
-            for way in WAYS[1:]:
-                print(f"  {way}: {describe(times, way, slice(None))}", flush=True)
-            print(f"  learns, first 20,000 calls: {describe(times, 'learns', slice(20000 // CALLS))}", flush=True)
+            print(json.dumps({
+                "bytes": n_bytes,
+                "NCCL alone": [statistics.median(t[what] for t in times["alone"]) for what in range(2)],
+                "frozen": summarise(times, "frozen", slice(None)),
+                "learns": summarise(times, "learns", slice(None)),
+                "learns, first 20,000 calls": summarise(times, "learns", slice(20000 // CALLS))}), flush=True)
         for way in WAYS:
             check(libraries[way].ncclCommDestroy(comms[way]), "ncclCommDestroy")
         check(cuda.cuMemFree_v2(buffer), "cuMemFree")
+
+
+def describe(values, is_difference):
+    mean = statistics.fmean(values)
+    if not is_difference or len(values) < 3:
+        return f"{mean:.2f}"
+    t975 = {2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}.get(len(values) - 1, 2.2)
+    return f"{mean:+.2f} +- {t975 * statistics.stdev(values) / len(values) ** .5:.2f}"
 
 
 def main():
@@ -115,17 +126,32 @@ def main():
     parser.add_argument("plugin", type=os.path.abspath)
     parser.add_argument("nccl")
     parser.add_argument("--bytes", default="8,65536")
-    parser.add_argument("--rounds", type=int, default=1200, help="of each size")
+    parser.add_argument("--starts", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=300, help="of each size and start")
     parser.add_argument("--ranks", type=int, default=2, help="one a GPU")
+    parser.add_argument("--journal", default="", help="a folder")
     o = parser.parse_args()
+    found = []
     with tempfile.TemporaryDirectory() as folder:
         for way in WAYS:
             shutil.copy(o.nccl, f"{folder}/{way}.so")
-        ranks = [subprocess.Popen([sys.executable, os.path.abspath(__file__), "--rank"], env=dict(
-            os.environ, PLUGIN=o.plugin, FOLDER=folder, RANK=str(rank), RANKS=str(o.ranks), SIZES=o.bytes,
-            ROUNDS=str(o.rounds), STEPTUNE_LEARNED="/dev/null", STEPTUNE_WARM_START="none"))
-            for rank in range(o.ranks)]
-        sys.exit(max(rank.wait() != 0 for rank in ranks))
+        for start in range(o.starts):
+            for path in glob.glob(f"{folder}/*[0-9]"):
+                os.unlink(path)
+            ranks = [subprocess.Popen([sys.executable, os.path.abspath(__file__), "--rank"], env=dict(
+                os.environ, PLUGIN=o.plugin, FOLDER=folder, RANK=str(rank), RANKS=str(o.ranks), SIZES=o.bytes,
+                ROUNDS=str(o.rounds), ORDER=str(start), STEPTUNE_LEARNED="/dev/null", STEPTUNE_WARM_START="none",
+                JOURNAL=f"{o.journal}/start{start}.size%.csv" if o.journal else ""),
+                stdout=None if rank else subprocess.PIPE) for rank in range(o.ranks)]
+            found += [json.loads(line) for line in ranks[0].stdout if line.startswith(b"{")]
+            if any([rank.wait() != 0 for rank in ranks]):
+                sys.exit(1)
+    for n_bytes in map(int, o.bytes.split(",")):
+        print(f"{n_bytes} B")
+        for name in list(found[0])[1:]:
+            host, both = ([f[name][what] for f in found if f["bytes"] == n_bytes] for what in range(2))
+            print(f"  {name}: host {describe(host, name != 'NCCL alone')},"
+                  f" in all {describe(both, name != 'NCCL alone')} us")
 
 
 if __name__ == "__main__":
