@@ -41,7 +41,8 @@ struct outgoing {
 
 /* A rank, as rank 0 sees it. */
 struct peer {
-    int fd; /* -1: none */
+    int fd;                /* -1: none */
+    struct pollfd *polled; /* while it is, of a socket; NULL */
     enum presence presence;
     struct stp_star_frame frame; /* that comes */
     size_t n_frame;              /* bytes of it so far */
@@ -352,25 +353,33 @@ static void star_serve(struct star *s, int timeout_ms)
 {
     const unsigned n_strangers = s->n_strangers;
     struct pollfd *polled = s->polled;
+    unsigned n = 1;
     int64_t now_ms;
 
     polled[0] = (struct pollfd){.fd = s->listener, .events = POLLIN};
-    for (unsigned r = 1; r < s->size; r++)
-        polled[r] = (struct pollfd){
-            .fd = s->peers[r].fd,
-            .events = POLLIN | (peer_has_unsent(&s->peers[r]) ? POLLOUT : 0)};
+    /* Sockets alone: poll() takes no more entries than a process may have files
+       open. */
+    for (struct peer *p = s->peers + 1; p < s->peers + s->size; p++) {
+        p->polled = p->fd >= 0 ? &polled[n++] : NULL;
+        if (p->polled != NULL)
+            *p->polled = (struct pollfd){
+                .fd = p->fd,
+                .events = POLLIN | (peer_has_unsent(p) ? POLLOUT : 0)};
+    }
     for (unsigned i = 0; i < n_strangers; i++)
-        polled[s->size + i] =
+        polled[n + i] =
             (struct pollfd){.fd = s->strangers[i].fd, .events = POLLIN};
-    if (poll(polled, s->size + n_strangers, timeout_ms) > 0) {
+    if (poll(polled, n + n_strangers, timeout_ms) > 0) {
         for (unsigned r = 1; r < s->size; r++) {
-            if ((polled[r].revents & POLLOUT) != 0)
+            const struct pollfd *p = s->peers[r].polled;
+
+            if (p != NULL && (p->revents & POLLOUT) != 0)
                 peer_flush(&s->peers[r]);
-            if ((polled[r].revents & ~POLLOUT) != 0)
+            if (p != NULL && (p->revents & ~POLLOUT) != 0)
                 peer_receive(s, r);
         }
         for (unsigned i = n_strangers; i-- > 0;)
-            if (polled[s->size + i].revents != 0)
+            if (polled[n + i].revents != 0)
                 stranger_receive(s, i);
         if (polled[0].revents != 0)
             star_accept(s);

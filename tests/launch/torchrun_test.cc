@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 
 #include <cstdlib>
@@ -379,6 +380,23 @@ TEST_F(Torchrun, IsNotHeldUpByStrangers)
     EXPECT_EQ("ok", other.Said());
     for (int fd : strangers)
         close(fd);
+}
+
+TEST_F(Torchrun, HearsRanksWhereThereAreMoreThanFilesAreAllowed)
+{
+    limit_ms_ = 2000;
+    Process first([this] {
+        const rlimit few{16, 16};
+        setrlimit(RLIMIT_NOFILE, &few);
+        return Run(Settings(0, 64), [](stp_world &) { return "all came"; });
+    });
+    int fd = Connect();
+
+    EXPECT_EQ("joined", Ask(fd, Hello(1, 64)));
+    EXPECT_EQ("rank 2 and 61 others of 64 did not come to rank 0's port " +
+                  std::to_string(port_) + " in 2 s",
+              first.Said());
+    close(fd);
 }
 
 TEST_F(Torchrun, TurnsAwayWhoDoesNotBelong)
