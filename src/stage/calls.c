@@ -75,13 +75,11 @@ static ncclResult_t call_leave(ncclResult_t result)
     return result;
 }
 
-/* Calls NCCL, or says that it has no such function; CALL_LIST() with all
- * arguments in parentheses. */
-#define CALL_LIST(name, arguments)                                             \
+/* Calls NCCL, or says that it has no such function. */
+#define CALL(name, ...)                                                        \
     (n_inside++, call_leave(stp_stage()->nccl.name != NULL                     \
-                                ? stp_stage()->nccl.name arguments             \
+                                ? stp_stage()->nccl.name(__VA_ARGS__)          \
                                 : ncclInvalidUsage))
-#define CALL(name, ...) CALL_LIST(name, (__VA_ARGS__))
 
 /* The communicator, if the library knows it and the call is an application's.
  */
@@ -90,10 +88,11 @@ static struct stp_comm *call_find(ncclComm_t comm)
     return n_inside == 0 ? stp_comm_find(comm, false) : NULL;
 }
 
-/* Notes that the group uses the stream with the communicator. */
-static ncclResult_t group_note(ncclComm_t comm, cudaStream_t stream)
+/* Notes that the group uses the stream with the communicator, for a call of 'n'
+ * elements: NCCL drops one of none. */
+static ncclResult_t group_note(ncclComm_t comm, size_t n, cudaStream_t stream)
 {
-    struct stp_comm *c = group != NULL ? call_find(comm) : NULL;
+    struct stp_comm *c = group != NULL && n > 0 ? call_find(comm) : NULL;
     const bool is_noted =
         c == NULL || stp_members_note(&group->members, c, stream);
 
@@ -191,7 +190,7 @@ static ncclResult_t transfer_call(const struct call *t)
 {
     struct stp_comm *c = group != NULL ? call_find(t->comm) : NULL;
     const bool waits = c != NULL && c->why == STP_STAGED;
-    const ncclResult_t noted = group_note(t->comm, t->stream);
+    const ncclResult_t noted = group_note(t->comm, 1 /* always */, t->stream);
 
     stp_comm_release(c);
     if (noted != ncclSuccess)
@@ -358,7 +357,7 @@ static ncclResult_t collective_stage(const struct call *k)
         stp_tally_count(k->coll, k->type, part * collective_parts(k, a.c),
                         why == STP_STAGED ? a.twin->min_ctas : 0, why,
                         a.capture != 0);
-    result = group_note(k->comm, k->stream);
+    result = group_note(k->comm, k->count, k->stream);
     if (why == STP_STAGED && result == ncclSuccess)
         result = collective_run_staged(k, &a, part);
     else if (result == ncclSuccess) {
@@ -730,8 +729,7 @@ static ncclResult_t own_ncclCommDestroy(ncclComm_t comm)
 
     end_twins(c, stp_stage()->nccl.ncclCommDestroy);
     result = CALL(ncclCommDestroy, comm);
-    if (c != NULL)
-        end_leave(c);
+    end_leave(c);
     return result;
 }
 
@@ -799,12 +797,22 @@ static ncclResult_t own_ncclCommRevoke(ncclComm_t comm, int flags)
     return result;
 }
 
+/* NCCL refuses a communicator that shares resources with others.  If these are
+ * the twins alone they end first: all ranks are to call this. */
 static ncclResult_t own_ncclCommSuspend(ncclComm_t comm, int flags)
 {
-    const ncclResult_t result = CALL(ncclCommSuspend, comm, flags);
+    struct stp_comm *c =
+        (flags & NCCL_SUSPEND_MEM) != 0 ? call_find(comm) : NULL;
+    ncclResult_t result;
 
-    if (result == ncclSuccess && (flags & NCCL_SUSPEND_MEM) != 0)
+    if (c != NULL && c->shares && c->n_splits == 0 && group == NULL) {
         end_staging(comm, STP_PLAIN_ENDED);
+        end_twins(c, stp_stage()->nccl.ncclCommDestroy);
+    }
+    result = CALL(ncclCommSuspend, comm, flags);
+    if (c != NULL && result == ncclSuccess)
+        end_staging(comm, STP_PLAIN_ENDED);
+    stp_comm_release(c);
     return result;
 }
 
@@ -878,7 +886,8 @@ NCCL_PEER_CALLS(OWN_CALL)
 /* An all-to-all has sends of its own, which follow those before it. */
 #define STREAM_ENTRY(type, name, parameters, arguments)                        \
     ENTRY(type, name, parameters, arguments,                                   \
-          (transfer_run_all(NULL), group_note(comm, stream) == ncclSuccess)    \
+          (transfer_run_all(NULL),                                             \
+           group_note(comm, count, stream) == ncclSuccess)                     \
               ? HAND_ON(&stp_stage()->nccl, type, name, arguments)             \
               : ncclSystemError)
 #define STREAM_CALL(type, name, parameters, arguments)                         \

@@ -436,6 +436,27 @@ TEST_F(StageJobs, EndTwinsWithTheirCommunicator)
     }
 }
 
+// NCCL does not suspend a communicator that shares its memory with others.
+TEST_F(StageJobs, SuspendACommunicatorThatSharesWithTwinsAlone)
+{
+    OnTwoRanks(kVersion, [&](int rank, const ncclUniqueId &id) {
+        const Api &api = TheLibraries().Calm(rank, kVersion);
+        ncclConfig_t config = NCCL_CONFIG_DEFAULT(22809);
+        cudaStream_t stream = fake::NewStream();
+        char data[1536];
+        ncclComm_t comm;
+
+        config.splitShare = 1;
+        api.ncclCommInitRankConfig(&comm, 2, id, rank, &config);
+        for (int i = 0; i < 2; i++) { // the second one is plain
+            RunStep(api, kStaged, data, data, comm, stream);
+            EXPECT_EQ(api.ncclCommSuspend(comm, NCCL_SUSPEND_MEM), ncclSuccess);
+        }
+        EXPECT_TRUE(fake::Synchronize(stream));
+        EXPECT_EQ(api.ncclCommDestroy(comm), ncclSuccess);
+    });
+}
+
 // A symmetric kernel does not look at an abort: its twins are left, and no
 // abort waits for it, also of a communicator of one rank that shares its order.
 // All memory is freed behind a kernel that does look.
@@ -789,6 +810,37 @@ TEST_F(StageJobs, JoinTheStreamsOfAGroup)
                     EXPECT_EQ(api.ncclCommDestroy(comm), ncclSuccess);
                 },
                 seed);
+}
+
+// NCCL drops a call without elements: its stream waits for none.  Rank 0 has
+// another communicator's operation in it that rank 1 calls later.
+TEST_F(StageJobs, JoinNoStreamOfACallWithoutElements)
+{
+    OnTwoRanks(kVersion, [&](int rank, const ncclUniqueId &id) {
+        const Api &api = TheLibraries().Calm(rank, kVersion);
+        cudaStream_t one = fake::NewStream(), two = fake::NewStream();
+        char data[2][1536];
+        ncclComm_t comm, other;
+
+        api.ncclCommInitRank(&comm, 2, id, rank);
+        api.ncclCommSplit(comm, 0, rank, &other, nullptr);
+        const auto run = [&] {
+            RunStep(api, kStaged, data[1], data[1], other, two);
+        };
+        if (rank == 0)
+            run();
+        api.ncclGroupStart();
+        RunStep(api, kStaged, data[0], data[0], comm, one);
+        RunStep(api, Reduce(0), data[1], data[1], comm, two);
+        api.ncclBroadcast(data[1], data[1], 0, 7, 0, comm, two);
+        EXPECT_EQ(api.ncclGroupEnd(), ncclSuccess);
+        EXPECT_TRUE(fake::Synchronize(one));
+        if (rank == 1)
+            run();
+        EXPECT_TRUE(fake::Synchronize(two));
+        EXPECT_EQ(api.ncclCommDestroy(other), ncclSuccess);
+        EXPECT_EQ(api.ncclCommDestroy(comm), ncclSuccess);
+    });
 }
 
 // As JAX and nccl-tests do: one thread has all GPUs.

@@ -502,9 +502,14 @@ EXPORTED ncclResult_t ncclCommRevoke(ncclComm_t, int)
     return Count("revoke");
 }
 
-EXPORTED ncclResult_t ncclCommSuspend(ncclComm_t, int)
+EXPORTED ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
 {
-    return Count("suspend");
+    bool shares = false;
+
+    fake::Lock([&] { shares = comm->order->n_users > 1; });
+    Count("suspend");
+    return shares && (flags & NCCL_SUSPEND_MEM) != 0 ? ncclInvalidUsage
+                                                     : ncclSuccess;
 }
 
 EXPORTED ncclResult_t ncclCommDestroy(ncclComm_t comm)
