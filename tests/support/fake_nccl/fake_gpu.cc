@@ -143,6 +143,7 @@ void BeginJob(uint64_t seed, int n_threads)
 {
     Locked lock;
 
+    gpu.job++;
     gpu.state = seed * 0x9e3779b97f4a7c15 | 1;
     gpu.n_threads = n_threads;
     gpu.n_waiting = 0;
@@ -155,6 +156,13 @@ void Changed()
 {
     gpu.version++;
     gpu.changed.notify_all();
+}
+
+uint64_t NumberOfJob()
+{
+    Locked lock;
+
+    return gpu.job;
 }
 
 std::string EndJob()
@@ -185,7 +193,7 @@ void *Allocate(size_t n_bytes)
     Locked lock;
     char *memory = static_cast<char *>(calloc(1, n_bytes));
 
-    gpu.memory[memory] = {n_bytes};
+    gpu.memory[memory] = {n_bytes, gpu.job};
     return memory;
 }
 
@@ -241,7 +249,7 @@ size_t CountBytes()
     size_t n = 0;
 
     for (const auto &[begin, memory] : gpu.memory)
-        n += memory.is_free ? 0 : memory.n_bytes;
+        n += memory.is_free || memory.job != gpu.job ? 0 : memory.n_bytes;
     return n;
 }
 

@@ -42,6 +42,7 @@ using Launch = std::function<std::shared_ptr<Work>()>;
 
 // ---- one job ----
 void BeginJob(uint64_t seed, int n_threads);
+uint64_t NumberOfJob();
 std::string EndJob(); // the first fault, or ""
 void Fault(const std::string &text);
 uint64_t Random(uint64_t below);
@@ -68,7 +69,7 @@ void *Allocate(size_t n_bytes);
 void Free(const void *memory);
 void Touch(const void *at);           // within Lock(), as the next
 void Register(const void *at, int n); // of so many windows more
-size_t CountBytes();
+size_t CountBytes();                  // that are not freed, of the last job
 
 // ---- streams ----
 cudaStream_t NewStream();
@@ -118,7 +119,8 @@ std::set<std::string> Describe(const Graph *graph);
 void FailNext(int n_allocations, int n_splits);
 
 // How often ncclCommFinalize(), Revoke, Suspend, Destroy or Abort was called,
-// by its name's end, "finalize", and "abort with windows" of those with any.
+// by its name's end, "finalize", and "abort with windows" of those with any; of
+// communicators of the job alone: others may be aborted late.
 uint64_t CountCalls(const std::string &call);
 
 } // namespace fake

@@ -69,6 +69,7 @@ struct ncclComm {
     std::shared_ptr<std::atomic<bool>> is_aborted =
         std::make_shared<std::atomic<bool>>(false);
     int version; // of the NCCL that made it
+    const uint64_t job = fake::NumberOfJob();
     std::shared_ptr<Order> order = std::make_shared<Order>();
     std::vector<std::pair<char *, size_t>> windows;
 };

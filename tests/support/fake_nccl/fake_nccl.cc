@@ -342,9 +342,9 @@ void fake::FailNext(int n_allocations, int n_splits)
     split_failures = n_splits;
 }
 
-static ncclResult_t Count(const char *call)
+static ncclResult_t Count(ncclComm_t comm, const char *call)
 {
-    fake::Lock([&] { n_calls[call]++; });
+    fake::Lock([&] { n_calls[call] += comm->job == fake::NumberOfJob(); });
     return ncclSuccess;
 }
 
@@ -492,14 +492,14 @@ pncclTeamWorld(ncclComm_t comm)
     return {comm->family->n_ranks, comm->rank, 1};
 }
 
-EXPORTED ncclResult_t ncclCommFinalize(ncclComm_t)
+EXPORTED ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
-    return Count("finalize");
+    return Count(comm, "finalize");
 }
 
-EXPORTED ncclResult_t ncclCommRevoke(ncclComm_t, int)
+EXPORTED ncclResult_t ncclCommRevoke(ncclComm_t comm, int)
 {
-    return Count("revoke");
+    return Count(comm, "revoke");
 }
 
 EXPORTED ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
@@ -507,22 +507,22 @@ EXPORTED ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
     bool shares = false;
 
     fake::Lock([&] { shares = comm->order->n_users > 1; });
-    Count("suspend");
+    Count(comm, "suspend");
     return shares && (flags & NCCL_SUSPEND_MEM) != 0 ? ncclInvalidUsage
                                                      : ncclSuccess;
 }
 
 EXPORTED ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-    Count("destroy");
+    Count(comm, "destroy");
     return InGroup(Job::kEnds, [=] { return Reclaim(comm); });
 }
 
 EXPORTED ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
-    Count("abort");
+    Count(comm, "abort");
     if (!comm->windows.empty())
-        Count("abort with windows");
+        Count(comm, "abort with windows");
     fake::Lock([&] {
         *comm->is_aborted = true;
         fake::Changed();

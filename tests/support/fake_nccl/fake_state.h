@@ -52,6 +52,7 @@ struct Stream {
 
 struct Memory { // which stays until the job ends, to find who uses it
     size_t n_bytes = 0;
+    uint64_t job = 0; // that made it
     bool is_free = false;
     int n_windows = 0;
 };
@@ -61,8 +62,8 @@ struct Gpu {
     std::condition_variable changed;
     uint64_t state = 1;
     uint64_t version = 1, stuck = 0; // stuck: the version at which all waited
-    uint64_t waited_at = 0; // the version that n_waiting threads saw last
-    uint64_t n_jobs = 0;
+    uint64_t waited_at = 0;       // the version that n_waiting threads saw last
+    uint64_t n_jobs = 0, job = 0; // that ended; that began last
     int n_threads = 0, n_waiting = 0;
     std::set<int> dead;
     std::string fault;
