@@ -763,54 +763,6 @@ TEST_F(StageJobs, AreNotStagedWhereNcclOrdersGraphsInAnotherWay)
     unsetenv("FAKE_NCCL_ORDER");
 }
 
-// As NCCL has it: a group's kernels run behind all of its streams, which wait
-// for their end, whichever of its calls are staged.
-void RunOnTwoStreams(const Api &api, ncclComm_t comm, size_t n_bytes,
-                     bool is_captured)
-{
-    std::vector<float> x(384), y(n_bytes / 4), seen;
-    cudaStream_t one = fake::NewStream(), two = fake::NewStream();
-    const auto see = [&](const std::vector<float> &data) {
-        fake::Lock([&] { seen.insert(seen.end(), data.begin(), data.end()); });
-    };
-
-    if (is_captured) {
-        fake::BeginCapture(one);
-        fake::Fork(one, two);
-    }
-    fake::EnqueueAction(two, [&] { x.assign(x.size(), 1); });
-    fake::EnqueueAction(one, [&] { y.assign(y.size(), 1); });
-    api.ncclGroupStart();
-    RunStep(api, kStaged, x.data(), x.data(), comm, one);
-    RunStep(api, Reduce(n_bytes), y.data(), y.data(), comm, two);
-    EXPECT_EQ(api.ncclGroupEnd(), ncclSuccess);
-    fake::EnqueueAction(two, [&] { see(x); });
-    fake::EnqueueAction(one, [&] { see(y); });
-    if (is_captured) {
-        fake::Fork(two, one);
-        fake::LaunchGraph(fake::EndCapture(one), one);
-    }
-    EXPECT_TRUE(fake::Synchronize(one) && fake::Synchronize(two));
-    EXPECT_EQ(seen, std::vector<float>(x.size() + y.size(), 2));
-}
-
-TEST_F(StageJobs, JoinTheStreamsOfAGroup)
-{
-    for (const size_t n_bytes : {1536, 512}) // of the call on the second stream
-        for (uint64_t seed = 1; seed < 40; seed++)
-            OnTwoRanks(
-                kVersion,
-                [&](int rank, const ncclUniqueId &id) {
-                    const Api &api = TheLibraries().Calm(rank, kVersion);
-                    ncclComm_t comm;
-
-                    api.ncclCommInitRank(&comm, 2, id, rank);
-                    RunOnTwoStreams(api, comm, n_bytes, seed % 2 == 0);
-                    EXPECT_EQ(api.ncclCommDestroy(comm), ncclSuccess);
-                },
-                seed);
-}
-
 // NCCL drops a call without elements: its stream waits for none.  Rank 0 has
 // another communicator's operation in it that rank 1 calls later.
 TEST_F(StageJobs, JoinNoStreamOfACallWithoutElements)
