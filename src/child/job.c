@@ -64,12 +64,18 @@ void stp_job_print_command(char *const *argv, char text[STP_JOB_COMMAND])
                                             "abcdefghijklmnopqrstuvwxyz"
                                             "0123456789%+,-./:=@^_");
         const bool is_plain = n_plain > 0 && word[n_plain] == '\0';
+        bool is_escaped; /* as shells read what text[] has of controls */
 
+        stp_printable(word, strlen(word), text, STP_JOB_COMMAND);
+        is_escaped = strncmp(text, word, strlen(text)) != 0;
         line_add(&line, " ", arg > argv ? 1 : 0);
-        line_add(&line, "'", is_plain ? 0 : 1);
+        line_add(&line, "$'" + !is_escaped, is_plain ? 0 : 1 + is_escaped);
         for (; *word != '\0'; word++)
-            line_add(&line, *word == '\'' ? "'\\''" : word,
-                     *word == '\'' ? 4 : 1);
+            if (is_escaped && (*word == '\'' || *word == '\\'))
+                line_add(&line, (char[]){'\\', *word}, 2);
+            else
+                line_add(&line, *word == '\'' ? "'\\''" : word,
+                         *word == '\'' ? 4 : 1);
         line_add(&line, "'", is_plain ? 0 : 1);
     }
     stp_printable(line.text, line.len, text, STP_JOB_COMMAND);
@@ -238,10 +244,10 @@ static bool job_is_due(double when_s)
     return when_s > 0 && job_now_s() >= when_s;
 }
 
-/* Says what still runs, and when it is killed; 0: never. */
+/* Says what still runs, and when it is killed; 0: never, but by hand. */
 static void job_say(struct running *r, const char *what, double kill_s)
 {
-    char killed[64] = "";
+    char killed[64];
 
     if (!job_is_due(r->say_s))
         return;
@@ -249,9 +255,11 @@ static void job_say(struct running *r, const char *what, double kill_s)
     if (r->job->say == NULL)
         return;
     if (kill_s > 0)
-        snprintf(killed, sizeof(killed), ": it is killed in %.0f s",
+        snprintf(killed, sizeof(killed), "it is killed in %.0f s",
                  kill_s - job_now_s());
-    r->job->say("waiting for %s, which was asked to end %d s ago%s", what,
+    else
+        snprintf(killed, sizeof(killed), "`kill -KILL %d` ends it", r->pid);
+    r->job->say("waiting for %s, which was asked to end %d s ago: %s", what,
                 STP_JOB_SAY_S, killed);
 }
 

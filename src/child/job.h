@@ -57,7 +57,8 @@ struct stp_job {
 };
 
 /* Writes the command in one printable line, as one types it into a shell: words
- * that need quotes have them.  Cut if it is longer. */
+ * that need quotes have them, $'' where they have control characters.  Cut if
+ * it is longer. */
 enum { STP_JOB_COMMAND = 4000 /* STP_MAX_LINE holds it in a comment */ };
 void stp_job_print_command(char *const *argv, char text[STP_JOB_COMMAND]);
 

@@ -304,10 +304,16 @@ static int run_set_trace(const char *path)
  * then open that name, as JAX does; NCCL behind it has what it lacks. */
 static int run_set_stage(struct run_options *o, const char *folder)
 {
-    const char *rules = o->stage;
+    const char *rules = o->stage, *word = o->command.v[0];
+    const char *suffix = strrchr(word, '.');
     char library[STP_CLI_PATH + 16], nccl[STP_CLI_PATH] = "";
     char front[3 * STP_CLI_PATH];
 
+    if (rules[0] == '\0' &&
+        (strcmp(word, "all") == 0 ||
+         (suffix != NULL && strcmp(suffix, STP_STAGE_SUFFIX) == 0)))
+        return stp_complain("--stage %s, expected it in one word: --stage=%s",
+                            word, word);
     if (rules[0] == '\0')
         rules = stp_job_has("STEPTUNE_STAGE_FILE")
                     ? getenv("STEPTUNE_STAGE_FILE")

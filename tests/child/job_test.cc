@@ -155,7 +155,7 @@ TEST(JobCommand, IsPrintedAsItIsTyped)
         {{"torchrun", "--nproc-per-node=2", "train.py"},
          "torchrun --nproc-per-node=2 train.py"},
         {{"sh", "-c", "a; b \"$C\"", ""}, "sh -c 'a; b \"$C\"' ''"},
-        {{"echo", "it's", "~", "a\nb"}, "echo 'it'\\''s' '~' 'a\\x0Ab'"},
+        {{"it's", "~", "~\n'\\"}, "'it'\\''s' '~' $'~\\x0A\\'\\\\'"},
         {{std::string(300, 'x')}, std::string(300, 'x')},
         {{std::string(5000, 'x'), "y"}, std::string(STP_JOB_COMMAND - 1, 'x')},
     };

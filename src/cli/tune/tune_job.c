@@ -29,7 +29,10 @@
 enum {
     MAX_WATCHED = 64 << 10, /* bytes of a journal, for its plan */
     TOLD_START_MS = 5000,   /* before the first communicator, that are said */
+    ROOM = 256 << 10,       /* bytes that a journal may take */
 };
+
+static const double WORTH = 0.01; /* a share of a step, of measuring on */
 
 /* While the job runs, and of it. */
 struct job_run {
@@ -128,6 +131,7 @@ static void job_compare_command(const struct job_run *run)
 /* Makes evidence of what earlier runs found, or sets their journal aside. */
 static int job_begin_journal(struct job_run *run)
 {
+    static const char room[ROOM];
     struct stp_learning before;
     struct stp_file file;
     struct stp_error err;
@@ -135,6 +139,10 @@ static int job_begin_journal(struct job_run *run)
     const bool is_there = stat(run->journal, &st) == 0;
     enum stp_status status = STP_OK;
 
+    /* a run of an hour is not to end without room for what it found out */
+    if (stp_file_save(run->evidence, room, sizeof(room), &err) != STP_OK)
+        return stp_complain_error("-o", &err);
+    unlink(run->evidence);
     if (!run->job->resume) {
         if (is_there)
             snprintf(run->earlier, STP_CLI_PATH, "%.4094s~", run->journal);
@@ -357,18 +365,25 @@ static const char *job_explain(const struct job_run *run,
                "measures a policy between runs, such as one of `steptune "
                "tune` without a command, and `steptune compare --stage "
                "none,all -- COMMAND` staged collectives";
+    for (size_t i = 0; i < r->ledgers.n; i++) {
+        const char *what = r->ledgers.all[i].what;
+        const size_t n = strlen(STP_NOT_LEARNED);
+
+        if (r->ledgers.all[i].is_aside && r->last.n == 0)
+            snprintf(text, STP_CLI_PATH, "the plugin stepped aside: %s", what);
+        else if (strncmp(what, STP_NOT_LEARNED, n) == 0)
+            snprintf(text, STP_CLI_PATH, "the plugin could not learn: %.*s",
+                     (int)strcspn(what + n, ";"), what + n);
+        else
+            continue;
+        return text;
+    }
     if (r->last.n_alone > 0)
         return "the job's collectives repeat no sequence often enough in a "
                "row, so there is no equal work to compare: let five steps "
                "follow each other without other collectives, such as those of "
                "logs, or compare whole runs by `steptune compare --env "
                "NCCL_PROTO=unset,LL128 -- COMMAND`";
-    for (size_t i = 0; i < r->ledgers.n && r->last.n == 0; i++)
-        if (r->ledgers.all[i].is_aside) {
-            snprintf(text, STP_CLI_PATH, "the plugin stepped aside: %s",
-                     r->ledgers.all[i].what);
-            return text;
-        }
     if (stat(run->journal, &st) != 0 || st.st_size == 0) {
         snprintf(text, STP_CLI_PATH + 64,
                  "%s was not written (a full disk?), or removed", run->journal);
@@ -450,7 +465,7 @@ static void job_put_json(struct job_run *run, const struct job_result *r,
 static void job_print(const struct job_run *run, const struct job_result *r,
                       bool is_saved)
 {
-    char stage[STP_CLI_PATH + 16];
+    char stage[STP_CLI_PATH + 16], limit[32] = "";
     const size_t n = r->rules.n;
     bool is_sure = true;
 
@@ -471,15 +486,21 @@ static void job_print(const struct job_run *run, const struct job_result *r,
     putchar('\n');
     printf("Wrote %s (%zu rule%s).\n", run->job->output, n, n == 1 ? "" : "s");
     if (n > 0)
-        printf("Run the job with it:  %ssteptune run --policy %s -- %s\n"
-               "Measure for longer:   steptune tune --resume -o %s -- %s\n",
+        printf("Run the job with it:  %ssteptune run --policy %s -- %s\n",
                run->overlaps ? "env -u NCCL_WORKLOAD_OVERLAP " : "",
-               STP_JOB_WORD(run->job->output), run->command,
                STP_JOB_WORD(run->job->output), run->command);
+    if (n > 0 || !(stp_bounds_of_all(&r->last) <= WORTH))
+        printf("Measure for longer:   steptune tune --resume -o %s -- %s\n",
+               STP_JOB_WORD(run->job->output), run->command);
+    /* what stages cannot change within a run */
     snprintf(stage, sizeof(stage), "%s" STP_STAGE_SUFFIX, run->job->output);
-    if (access(stage, F_OK) == 0) /* what stages cannot change within a run */
-        printf("Stage, run by run:    steptune compare --stage %s -- %s\n",
-               STP_JOB_WORD(stage), run->command);
+    if (access(stage, F_OK) != 0)
+        strcpy(stage, n > 0 || run->job->same_bits ? "" : "none,all");
+    if (run->job->limit_s > 0)
+        snprintf(limit, sizeof(limit), " --for %us", run->job->limit_s);
+    if (stage[0] != '\0' && run->job->runs == 0)
+        printf("Stage, run by run:    steptune compare --stage %s%s -- %s\n",
+               STP_JOB_WORD(stage), limit, run->command);
 }
 
 /* A run in which nothing was compared leaves the policy as it is. */

@@ -12,6 +12,8 @@
 #include "core/policy/policy.h"
 
 #define STP_LEDGER_MAGIC "stpldgr1" /* without its NUL */
+/* begins the text of a plugin that cannot learn; why, ';' and what it does */
+#define STP_NOT_LEARNED "nothing is learned: "
 
 enum {
     STP_LEDGER_ENTRIES = 512, /* a power of two */

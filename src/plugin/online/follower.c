@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/dtype.h"
+#include "core/policy/ledger.h"
 #include "core/rng.h"
 #include "plugin/shared_policy.h"
 
@@ -349,7 +350,7 @@ enum stp_status stp_follower_open(const struct stp_comm_info *info,
         f->in_force[k].arm.algo = -1;
     f->why_not =
         rules == NULL        ? "STEPTUNE_FREEZE is set"
-        : info->comm_id == 0 ? "this NCCL names no communicator, 2.28 does"
+        : info->comm_id == 0 ? "this NCCL names no communicator (2.28 does)"
         : info->shape.n_nodes > 1 && schedule == NULL
             ? "hosts that are not compared in a store (STEPTUNE_AGREE), or "
               "have no times on the GPU (NCCL_PROFILER_PLUGIN), follow the "
@@ -393,6 +394,8 @@ void stp_follower_describe(const struct stp_follower *follower, char *buf,
                            size_t size)
 {
     const struct stp_shared_policy *policy = follower->policy;
+    const char *why =
+        follower->why_not != NULL ? follower->why_not : follower->why_idle;
     char base[256] = STP_BASE_CHOICE;
 
     if (policy != NULL)
@@ -407,9 +410,8 @@ void stp_follower_describe(const struct stp_follower *follower, char *buf,
             buf, size, "tries arms by the schedule of all hosts%s, else %s",
             follower->same_bits ? ", but none for sums, whose bits stay" : "",
             base);
-    else if (follower->agreement == NULL)
-        snprintf(buf, size, "nothing is learned: %s; %s", follower->why_not,
-                 base);
+    else if (why != NULL)
+        snprintf(buf, size, STP_NOT_LEARNED "%s; %s", why, base);
     else
         snprintf(buf, size, "%s%s, beginning with %s",
                  follower->observer != NULL ? "learns" : "follows",

@@ -62,6 +62,7 @@ struct stp_follower {
     bool same_bits;                   /* sums keep NCCL's own bits: only rules
                                          of a policy that promises them decide */
     const char *why_not;              /* nothing is learned; NULL: it is */
+    const char *why_idle;             /* likewise, where it would be */
     struct stp_observer *observer;    /* of the rank that learns; NULL on the
                                          others */
     bool is_checked;                  /* takes_part and learns are known */

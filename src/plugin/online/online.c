@@ -425,6 +425,11 @@ void stp_backend_join(struct stp_backend *backend,
                           stp_profile_rank(backend->profile) == 0,
                       &backend->set.rules);
     backend->observer = backend->follower->observer;
+    if (backend->observer != NULL && backend->profile == NULL &&
+        backend->set.rules.objective != STP_LEARN_FILE)
+        backend->follower->why_idle =
+            "NCCL's profiler gives it no times: the job sets "
+            "NCCL_PROFILER_PLUGIN itself, or its NCCL is older than 2.27";
 }
 
 void stp_backend_describe(const struct stp_backend *backend, char *buf,

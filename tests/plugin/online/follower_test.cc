@@ -393,7 +393,7 @@ TEST_F(Messages, OfARoundTryTheirArmsInPatternsOfTheirOwn)
 TEST(FollowerAlone, SaysWhyItsCommunicatorCannotLearn)
 {
     const char *const freeze = "STEPTUNE_FREEZE is set";
-    const char *const unnamed = "this NCCL names no communicator, 2.28 does";
+    const char *const unnamed = "this NCCL names no communicator (2.28 does)";
     const char *const hosts = "hosts that are not compared in a store "
                               "(STEPTUNE_AGREE), or have no times on the GPU "
                               "(NCCL_PROFILER_PLUGIN), follow the policy alone";
