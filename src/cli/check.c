@@ -58,7 +58,7 @@ static enum stp_status check_fix(const struct check_options *o, const char *csv,
         return stp_fail(err, STP_ERR_IO, "is not there any more");
     fixed = stp_check_fix(csv, len, findings, &fixed_len);
     snprintf(kept, sizeof(kept), "%s.orig", path);
-    if (link(path, kept) != 0) {
+    if (stp_file_keep(path, kept) != 0) {
         free(fixed);
         return stp_fail(err, STP_ERR_IO,
                         "cannot keep the original as '%.160s': %s", kept,

@@ -162,9 +162,15 @@ enum stp_status stp_csv_read(const struct stp_csv_format *format, void *user,
                 format->comment(user, line, n);
             continue;
         }
+        if (memchr(line, '\0', n) != NULL)
+            return stp_fail_at(err, STP_ERR_SYNTAX, r.line, 1,
+                               "NUL bytes in the line, expected text");
         n = stp_split(line, n, fields, STP_CSV_COLUMNS);
         if (n == 1 && fields[0].len == 0)
             continue;
+        if (r.n_order == n && stp_field_is(&fields[0], r.order[0]->name))
+            return stp_fail_at(err, STP_ERR_SYNTAX, r.line, 1,
+                               "a second header, expected rows of one table");
         if (r.n_order == 0) {
             status = csv_read_header(&r, fields, n);
             continue;

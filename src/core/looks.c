@@ -48,6 +48,7 @@ static const struct {
     {{"^[{"}, "JSON"},
     {{",median_us"}, "measurements of Steptune"},
     {{"collective,bytes"}, "a trace of collectives"},
+    {{"^t_us,comm,"}, "a journal of what a job learned"},
     {{" NCCL INFO "}, "a log of NCCL, which `steptune explain` answers"},
     {{" NCCL WARN "}, "a log of NCCL, which `steptune explain` answers"},
     {{"^NCCL INFO "}, "a log of NCCL, which `steptune explain` answers"},

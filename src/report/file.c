@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/text.h"
 #include "launch/stop.h"
 
 static const char temporary_suffix[] = ".XXXXXX";
@@ -157,4 +159,21 @@ enum stp_status stp_file_save(const char *path, const char *text, size_t len,
     if (fwrite(text, 1, len, file.fp) != len)
         status = stp_cannot(err, "write", path);
     return stp_file_end(&file, status, err);
+}
+
+int stp_file_keep(const char *path, const char *kept)
+{
+    struct stp_error unsaid;
+    char *text;
+    size_t len;
+    int result = link(path, kept);
+
+    if (result == 0 || (errno != EPERM && errno != EOPNOTSUPP))
+        return result;
+    if (stp_read_file(path, SIZE_MAX - 1, &text, &len, &unsaid) != STP_OK)
+        return -1;
+    if (stp_file_save(kept, text, len, &unsaid) == STP_OK)
+        result = 0;
+    free(text);
+    return result;
 }

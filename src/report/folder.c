@@ -92,7 +92,8 @@ static bool folder_keep_file(void *user, const char *folder, const char *name)
         if (strcmp(*our, name) == 0)
             return true;
     return folder_join(from, folder, "/", name) &&
-           stp_folder_file(kept->folder, name, to) && link(from, to) == 0;
+           stp_folder_file(kept->folder, name, to) &&
+           stp_file_keep(from, to) == 0;
 }
 
 /* Two renames: in between there is neither, but both are on the disk. */

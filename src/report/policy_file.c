@@ -417,12 +417,12 @@ enum stp_status stp_policy_back_up(const char *path,
         len = snprintf(backup_ret, STP_POLICY_BACKUP, "%s.~%u~", path, n);
         errno = ENAMETOOLONG;
         if (len < STP_POLICY_BACKUP)
-            result = link(path, backup_ret);
+            result = stp_file_keep(path, backup_ret);
         if (result != 0 && errno != EEXIST)
             break;
     }
     if (result == 0) {
-        /* A proof goes with its policy, whose path is one that link() took. */
+        /* A proof goes with its policy, whose path is one that was kept. */
         char from[STP_POLICY_BACKUP + 32], to[STP_POLICY_BACKUP + 32];
 
         for (size_t i = 0; i < STP_N_OF(proofs); i++) {

@@ -429,7 +429,8 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
     if (!has_sets)
         return stp_fail(err, STP_ERR_RANGE,
                         "no measurements, expected those that the policy was "
-                        "made from, such as STEM.sweep.csv");
+                        "made from, such as STEM.sweep.csv; gains of `steptune "
+                        "tune -- COMMAND` are in its policy's comments");
     page_merge_sets(data);
     STP_TRY(page_make_panels(data, err));
     STP_TRY(
