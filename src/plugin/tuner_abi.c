@@ -192,6 +192,14 @@ static void tuner_describe(struct context *ctx,
     stp_backend_describe(ctx->backend, text, sizeof(text));
     if (policy != NULL) {
         line = stp_compiled_reg_buff_line(stp_shared_policy_compiled(policy));
+        if (stp_compiled_size(stp_shared_policy_compiled(policy)) == 0 &&
+            stp_policy_size(stp_shared_policy_rules(policy)) > 0)
+            stp_append(text, sizeof(text),
+                       "; none is for %zu ranks on %zu node%s of %s",
+                       info->shape.n_ranks, info->shape.n_nodes,
+                       STP_S(info->shape.n_nodes),
+                       info->shape.gpu != NULL ? info->shape.gpu
+                                               : "an unknown GPU");
         if (stp_baseline_differs(stp_shared_policy_rules(policy), lower, why)) {
             stp_append(text, sizeof(text), "; %s", why);
             if (!atomic_flag_test_and_set(&has_warned))

@@ -413,13 +413,12 @@ enum stp_status stp_policy_back_up(const char *path,
     *backup_ret = '\0';
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return STP_OK; /* a device or a pipe keeps nothing */
-    for (unsigned n = 1; result != 0; n++) {
+    errno = EEXIST;
+    for (unsigned n = 1; result != 0 && errno == EEXIST; n++) {
         len = snprintf(backup_ret, STP_POLICY_BACKUP, "%s.~%u~", path, n);
         errno = ENAMETOOLONG;
         if (len < STP_POLICY_BACKUP)
             result = stp_file_keep(path, backup_ret);
-        if (result != 0 && errno != EEXIST)
-            break;
     }
     if (result == 0) {
         /* A proof goes with its policy, whose path is one that was kept. */

@@ -327,10 +327,8 @@ static void policy_judge(struct stp_doctor *d, const char *kind,
         }
     }
     if (wants.n_foreign == 0)
-        STP_FINE(d, "%s %s is valid: %zu rule%s, %s%s%s", kind, path, n,
-                 STP_S(n), gpu[0] != '\0' ? "all for the GPU here (" : "",
-                 gpu[0] != '\0' ? gpu : "for any GPU",
-                 gpu[0] != '\0' ? ")" : "");
+        STP_FINE(d, "%s %s is valid: %zu rule%s, all for %s", kind, path, n,
+                 STP_S(n), gpu[0] != '\0' ? gpu : "any GPU");
     else if (d->has_no_gpu && gpu[0] == '\0')
         STP_REMARK(d, "whether they apply depends on the GPUs of the job",
                    "ask where it runs, or set STEPTUNE_GPU to their model",

@@ -708,6 +708,7 @@ int stp_tune_job(const struct stp_tune_job *job)
         return stp_complain_error(NULL, &err);
     if (!run.is_of_rank_0)
         return job_follow(&run, is_there);
+    stp_job_hold_signals();
     if (stp_lock_take(job->output, false, &lock, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
     exit_status = job_name_files(&run);
