@@ -125,9 +125,24 @@ bool stp_comm_is_idle(const struct stp_comm *c)
     return is_idle;
 }
 
-/* Frees the memory of twins, which are ended if they are not.  One whose abort
- * would be the application's, too, stays with its memory, which still counts.
- */
+/* Ends twins that are not.  One whose abort would be the application's, too,
+ * stays with its memory, which still counts. */
+static void comm_abort_twins(struct stp_stage *p, struct stp_comm *c)
+{
+    const bool is_pushed = p->cuda.ctx_push(c->context) == 0;
+    CUcontext popped;
+
+    for (struct stp_twin *t = c->twins; t < c->twins + c->n_twins; t++)
+        if (t->comm != NULL && !c->shares) {
+            p->nccl.ncclCommAbort(t->comm);
+            t->comm = NULL;
+        }
+    if (is_pushed)
+        p->cuda.ctx_pop(&popped);
+}
+
+/* Frees the memory of twins that are ended, on all ranks of this process: NCCL
+ * has it registered until the last one is. */
 static void comm_free_memory(struct stp_stage *p, struct stp_comm *c)
 {
     CUcontext popped;
@@ -138,10 +153,8 @@ static void comm_free_memory(struct stp_stage *p, struct stp_comm *c)
         return;
     is_pushed = p->cuda.ctx_push(c->context) == 0;
     for (struct stp_twin *t = c->twins; t < c->twins + c->n_twins; t++) {
-        if (t->comm != NULL && c->shares)
-            continue;
         if (t->comm != NULL)
-            p->nccl.ncclCommAbort(t->comm);
+            continue;
         if (t->at != NULL)
             p->nccl.ncclMemFree(t->at);
         n_bytes += t->n_bytes;
@@ -158,14 +171,11 @@ static void comm_free_memory(struct stp_stage *p, struct stp_comm *c)
  * its ranks in this process: NCCL ends these together, with the last one. */
 static bool comm_is_over(const struct stp_stage *p, const struct stp_comm *c)
 {
-    int n_over = 0;
+    int n_done = 0;
 
-    if (c->n_users > 0)
-        return false;
     for (const struct stp_comm *s = p->staged; s != NULL; s = s->staged)
-        if (s->key == c->key && s->n_users == 0)
-            n_over += comm_is_done(p, s);
-    return n_over == c->n_here;
+        n_done += s->key == c->key && s->is_done;
+    return n_done == c->n_here;
 }
 
 /* Frees communicators that are over. */
@@ -176,6 +186,8 @@ static void staged_sweep(struct stp_stage *p)
 
     p->cuda.exchange_mode(&mode);
     pthread_mutex_lock(&p->lock);
+    for (struct stp_comm *c = p->staged; c != NULL; c = c->staged)
+        c->is_done = c->n_users == 0 && comm_is_done(p, c);
     for (struct stp_comm *c = p->staged; c != NULL; c = c->staged)
         c->is_over = comm_is_over(p, c);
     while (*link != NULL) {
@@ -189,6 +201,8 @@ static void staged_sweep(struct stp_stage *p)
             link = &c->staged;
     }
     pthread_mutex_unlock(&p->lock);
+    for (struct stp_comm *c = gone; c != NULL; c = c->staged)
+        comm_abort_twins(p, c);
     while (gone != NULL) {
         struct stp_comm *c = gone;
 
@@ -305,6 +319,7 @@ struct opening {
     const char *aside;
     bool is_yes; /* this rank's next vote */
     int vote;    /* its number */
+    bool has_failed;
     ncclWindow_t window;
     cudaStream_t stream;
 };
@@ -392,7 +407,7 @@ static bool step_end(struct stp_stage *p, struct opening *o,
     return is_symmetric;
 }
 
-/* Whatever was made is gone again. */
+/* Whatever was made is to go again. */
 static void opening_fail(struct stp_stage *p, struct opening *o)
 {
     struct stp_comm *c = o->c;
@@ -400,14 +415,16 @@ static void opening_fail(struct stp_stage *p, struct opening *o)
     const bool is_warning =
         stp_meeting_explain(o->meeting, o->vote, text, sizeof(text));
 
-    if (o->vote > STP_VOTE_HELLO)
-        comm_free_memory(p, c);
+    if (o->vote == STP_VOTE_HELLO)
+        c->n_twins = 0;
+    else
+        comm_abort_twins(p, c);
     if (is_warning)
         p->was_lonely = true;
     stp_step_aside(is_warning,
                    is_warning || o->aside == NULL ? text : o->aside);
-    stp_meeting_leave(o->meeting);
-    o->meeting = NULL;
+    stp_meeting_cast(o->meeting, STP_VOTE_GONE, true);
+    o->has_failed = true;
 }
 
 /* Whether a communicator takes the steps of a twin; -1: those before. */
@@ -429,6 +446,16 @@ static void openings_vote(struct stp_stage *p, struct opening *all, size_t n,
             opening_fail(p, o);
         o->vote++;
     }
+    for (struct opening *o = all; o < all + n; o++)
+        if (o->has_failed && o->meeting != NULL) {
+            if (o->c->n_twins > 0 &&
+                (stp_meeting_count_here(o->meeting) == 1 ||
+                 stp_meeting_wait(o->meeting, STP_VOTE_GONE, wait_ms)))
+                comm_free_memory(p, o->c);
+            o->c->n_twins = 0;
+            stp_meeting_leave(o->meeting);
+            o->meeting = NULL;
+        }
 }
 
 static void openings_step(struct stp_stage *p, struct opening *all, size_t n,
@@ -517,6 +544,7 @@ static void opening_begin(struct stp_stage *p, struct opening *o,
     memcpy(guest.part, p->part, sizeof(guest.part));
     if (stp_meeting_join(&guest, &o->meeting, &err) != STP_OK) {
         o->meeting = NULL;
+        c->n_twins = 0;
         stp_step_aside(true, err.text);
     }
 }
@@ -554,8 +582,7 @@ void stp_comm_open(const struct stp_birth *births, size_t n)
             o->c->why = STP_STAGED;
             o->c->staged = p->staged;
             p->staged = o->c;
-        } else
-            o->c->n_twins = 0;
+        }
         o->c->next = *comm_bucket(p, o->c->comm);
         *comm_bucket(p, o->c->comm) = o->c;
         p->n_comms++;

@@ -46,7 +46,8 @@ struct stp_comm {
     int n_twins;
     size_t n_used; /* bytes of each twin's memory, by the calls of a group */
     bool is_left;  /* ended with operations on their way, and twins */
-    bool is_over;  /* to be freed */
+    bool is_done;  /* nothing uses it on this rank, */
+    bool is_over;  /* nor on others of this process: it is to be freed */
 };
 
 /* A communicator that an application is about to get. */

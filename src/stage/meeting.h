@@ -22,7 +22,9 @@ enum {
     STP_VOTE_TWINS,  /* three for each twin: it was split, it registered the
                           memory, NCCL takes symmetric kernels there */
     STP_N_TWINS = 3, /* at most */
-    STP_N_VOTES = STP_VOTE_TWINS + 3 * STP_N_TWINS,
+    /* Where one failed: this rank's twins are ended. */
+    STP_VOTE_GONE = STP_VOTE_TWINS + 3 * STP_N_TWINS,
+    STP_N_VOTES,
 };
 
 /* The parts that must be the same on all ranks. */

@@ -22,7 +22,7 @@ enum {
 
 /* The layout of what ranks share, and how calls are staged: ranks of different
  * builds do not stage. */
-#define BUILD UINT64_C(3)
+#define BUILD UINT64_C(4)
 
 /* The library's one global.  Its calls are NCCL's, and have no place to keep
  * anything in. */

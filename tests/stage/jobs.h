@@ -647,13 +647,21 @@ inline storms::Outcome Run(const Libraries &libraries, uint64_t seed, Kind kind)
     const int most = generator.Below(3) > 0   ? 1
                      : generator.Below(2) > 0 ? 2
                                               : n;
+    // A process a rank or thread, but for some: NCCL ends its ranks together,
+    // and waits for those that share resources.
+    const bool is_one =
+        !shares && (kind == Kind::kCalm ? seed % 2 == 0 : most == n);
+
+    if (is_one)
+        setenv("FAKE_NCCL_ONE_PROCESS", "1", 1);
     fake::BeginJob(seed, (n + most - 1) / most);
     libraries.plain->ncclGetUniqueId(&id);
     for (int r = 0; r < n; r += most) {
         const bool is_odd = r <= odd && odd < r + most;
-        Oddity oddity{kind == Kind::kPlain  ? libraries.plain.get()
-                      : kind == Kind::kCalm ? &libraries.Calm(r, version)
-                                            : libraries.hasty[r].get()};
+        Oddity oddity{kind == Kind::kPlain ? libraries.plain.get()
+                      : kind == Kind::kCalm
+                          ? &libraries.Calm(is_one ? 0 : r, version)
+                          : libraries.hasty[r].get()};
 
         if (kind == Kind::kOdd && is_odd) {
             const std::unique_ptr<Api> *apis[] = {
@@ -678,10 +686,12 @@ inline storms::Outcome Run(const Libraries &libraries, uint64_t seed, Kind kind)
     for (std::thread &thread : threads)
         thread.join();
     unsetenv("NCCL_COMM_SPLIT_SHARE_RESOURCES");
+    unsetenv("FAKE_NCCL_ONE_PROCESS");
     outcome.wrong = fake::EndJob();
     outcome.Mark(fake::CountSymmetric() > n_symmetric, "with staged calls");
     outcome.Mark(most > 1, "with threads of several ranks");
     outcome.Mark(shares, "with shared resources");
+    outcome.Mark(is_one, "of one process");
     outcome.Mark(program.aborts, "aborted");
     outcome.Mark(program.n_graphs > 0, "with graphs");
     outcome.Mark(program.members.size() > 1, "with splits");

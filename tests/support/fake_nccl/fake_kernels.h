@@ -35,6 +35,7 @@ struct Meeting { // of all ranks of a communicator, before an operation's work
 
 struct Family { // what the ranks of a communicator share
     int n_ranks, n_ending = 0;
+    bool is_of_one_process = getenv("FAKE_NCCL_ONE_PROCESS") != nullptr;
     std::vector<ncclComm_t> ranks;
     std::map<uint64_t, std::shared_ptr<Meeting>> meetings;
     // Steps of all ranks, by their number: what each rank brought.

@@ -310,7 +310,7 @@ ncclResult_t Reclaim(ncclComm_t comm)
     bool is_last = false;
     ncclResult_t result = ncclSuccess;
 
-    if (getenv("FAKE_NCCL_ONE_PROCESS") == nullptr)
+    if (!family->is_of_one_process)
         return ReclaimOne(comm);
     fake::Lock([&] { is_last = ++family->n_ending == family->n_ranks; });
     for (ncclComm_t other : family->ranks)
