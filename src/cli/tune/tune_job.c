@@ -42,6 +42,7 @@ struct job_run {
     char journal[STP_CLI_PATH];     /* of all runs, beside the policy */
     size_t journal_from;            /* bytes of earlier runs */
     char earlier[STP_CLI_PATH];     /* the journal before, set aside; or "" */
+    bool keeps_earlier;             /* it stays so */
     char output[STP_CLI_PATH];      /* what a job prints that is to be ended */
     int echo;                       /* of it, as far as it was shown; or -1 */
     char folder[STP_CLI_PATH];      /* temporary */
@@ -98,13 +99,13 @@ static int job_name_files(struct job_run *run)
     return STP_EXIT_OK;
 }
 
-static enum stp_status job_load(const struct job_run *run, size_t from,
+static enum stp_status job_load(const char *journal, size_t from,
                                 struct stp_learning *learning_ret,
                                 struct stp_error *err)
 {
     struct stp_journal_lines lines;
 
-    STP_TRY(stp_journal_load(run->journal, from, &lines, err));
+    STP_TRY(stp_journal_load(journal, from, &lines, err));
     stp_learning_sum(&lines, learning_ret);
     stp_journal_free(&lines);
     return STP_OK;
@@ -128,6 +129,26 @@ static void job_compare_command(const struct job_run *run)
                      line + strlen(head));
 }
 
+/* The journal that is set aside is kept if it is newer than the policy, as of a
+ * run that was killed. */
+static void job_keep_killed(struct job_run *run, time_t last)
+{
+    struct stp_learning before;
+    struct stat st;
+
+    stp_journal_prepare(run->earlier);
+    if ((stat(run->job->output, &st) == 0 && st.st_mtime >= last) ||
+        job_load(run->earlier, 0, &before, NULL) != STP_OK)
+        return;
+    run->keeps_earlier = before.n_blocks > 0;
+    stp_learning_free(&before);
+    if (run->keeps_earlier)
+        stp_complain("the journal that is there is newer than the policy, as "
+                     "of a run that was killed: it is kept as %s, and if moved "
+                     "back --resume adds to it",
+                     run->earlier);
+}
+
 /* Makes evidence of what earlier runs found, or sets their journal aside. */
 static int job_begin_journal(struct job_run *run)
 {
@@ -149,6 +170,8 @@ static int job_begin_journal(struct job_run *run)
         if (is_there && rename(run->journal, run->earlier) != 0)
             return stp_complain("%s cannot be renamed: %s", run->journal,
                                 strerror(errno));
+        if (is_there)
+            job_keep_killed(run, st.st_mtime);
         return STP_EXIT_OK;
     }
     if (!is_there)
@@ -156,7 +179,7 @@ static int job_begin_journal(struct job_run *run)
                             run->journal);
     job_compare_command(run);
     run->journal_from = stp_journal_prepare(run->journal);
-    if (job_load(run, 0, &before, &err) != STP_OK)
+    if (job_load(run->journal, 0, &before, &err) != STP_OK)
         return stp_complain_error(run->journal, &err);
     for (size_t i = 0; i < before.n && run->job->same_bits; i++)
         for (size_t a = 1; a < before.keys[i].n_arms; a++)
@@ -210,7 +233,7 @@ static void job_tell_plan(struct job_run *run)
 
     if (run->has_plan || stat(run->journal, &st) != 0 ||
         (size_t)st.st_size - run->journal_from > MAX_WATCHED ||
-        job_load(run, run->journal_from, &now, NULL) != STP_OK)
+        job_load(run->journal, run->journal_from, &now, NULL) != STP_OK)
         return;
     for (size_t i = 0; i < now.n_sets; i++) {
         run->has_plan |= now.sets[i].has_plan;
@@ -243,7 +266,7 @@ static bool job_goes_on(void *user)
     job_tell_plan(run);
     if (!(run->job->until > 0))
         return true;
-    if (job_load(run, run->journal_from, &now, NULL) != STP_OK)
+    if (job_load(run->journal, run->journal_from, &now, NULL) != STP_OK)
         return true; /* a line is being written */
     for (size_t i = 0; i < now.n && run->job->same_bits; i++)
         if (stp_coll_reduces(now.keys[i].coll))
@@ -310,8 +333,8 @@ static int job_sum_up(struct job_run *run, struct job_result *r)
 
     run->is_torn = stat(run->journal, &st) == 0 &&
                    (size_t)st.st_size != stp_journal_prepare(run->journal);
-    if (job_load(run, 0, &r->all, &err) != STP_OK ||
-        job_load(run, run->journal_from, &r->last, &err) != STP_OK)
+    if (job_load(run->journal, 0, &r->all, &err) != STP_OK ||
+        job_load(run->journal, run->journal_from, &r->last, &err) != STP_OK)
         return stp_complain_error(run->journal, &err);
     if (stp_ledgers_load(run->folder, &r->ledgers, &err) != STP_OK)
         stp_complain_error(NULL, &err); /* the job has removed them */
@@ -728,7 +751,7 @@ int stp_tune_job(const struct stp_tune_job *job)
         unlink(run.evidence);
     if (run.earlier[0] != '\0' && !run.has_answer)
         rename(run.earlier, run.journal);
-    else if (run.earlier[0] != '\0')
+    else if (run.earlier[0] != '\0' && !run.keeps_earlier)
         unlink(run.earlier);
     has_learned = exit_status == STP_EXIT_OK && result.rules.n > 0;
     stp_job_rules_free(&result.rules);
