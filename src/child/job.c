@@ -184,6 +184,12 @@ static enum stp_status job_read_failure(const struct stp_job *job, int told,
     if (failure.is_output)
         return stp_fail(err, STP_ERR_IO, "cannot write '%.140s': %s",
                         job->output, strerror(failure.error));
+    if (failure.error == ENOENT && strchr(job->argv[0], '/') != NULL &&
+        access(job->argv[0], X_OK) == 0)
+        return stp_fail(err, STP_ERR_NOTHING,
+                        "cannot run '%.140s': the interpreter behind its #! is "
+                        "not there (a CR at the line's end?), or its loader",
+                        job->argv[0]);
     return stp_fail(err, STP_ERR_NOTHING, "cannot run '%.140s': %s",
                     job->argv[0], strerror(failure.error));
 }

@@ -37,8 +37,11 @@ static void locate_program(char path[STP_CLI_PATH])
 bool stp_make_temporary(const char *name, char path[STP_CLI_PATH])
 {
     const char *top = stp_job_has("TMPDIR") ? getenv("TMPDIR") : "/tmp";
-    const int n = snprintf(path, STP_CLI_PATH, "%s/%s-XXXXXX", top, name);
     char file[STP_CLI_PATH + 8] = ""; /* zeros behind its name */
+    /* a job may change its working directory */
+    const bool is_there = stp_absolute_path(top, file);
+    const int n = snprintf(path, STP_CLI_PATH, "%s/%s-XXXXXX",
+                           is_there ? file : top, name);
     struct stp_error err;
 
     stp_job_hold_signals();
