@@ -189,7 +189,7 @@ static void staged_sweep(struct stp_stage *p)
     for (struct stp_comm *c = p->staged; c != NULL; c = c->staged)
         c->is_done = c->n_users == 0 && comm_is_done(p, c);
     for (struct stp_comm *c = p->staged; c != NULL; c = c->staged)
-        c->is_over = comm_is_over(p, c);
+        c->is_over = c->is_done && comm_is_over(p, c);
     while (*link != NULL) {
         struct stp_comm *c = *link;
 

@@ -650,7 +650,7 @@ inline storms::Outcome Run(const Libraries &libraries, uint64_t seed, Kind kind)
     // A process a rank or thread, but for some: NCCL ends its ranks together,
     // and waits for those that share resources.
     const bool is_one =
-        !shares && (kind == Kind::kCalm ? seed % 2 == 0 : most == n);
+        !shares && (kind == Kind::kOdd ? most == n : seed / 2 % 2 == 0);
 
     if (is_one)
         setenv("FAKE_NCCL_ONE_PROCESS", "1", 1);
@@ -661,7 +661,7 @@ inline storms::Outcome Run(const Libraries &libraries, uint64_t seed, Kind kind)
         Oddity oddity{kind == Kind::kPlain ? libraries.plain.get()
                       : kind == Kind::kCalm
                           ? &libraries.Calm(is_one ? 0 : r, version)
-                          : libraries.hasty[r].get()};
+                          : libraries.hasty[is_one ? 0 : r].get()};
 
         if (kind == Kind::kOdd && is_odd) {
             const std::unique_ptr<Api> *apis[] = {
