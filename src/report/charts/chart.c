@@ -160,7 +160,8 @@ static bool gnuplot_is_whole(enum stp_plot_format format, FILE *drawn)
 static enum stp_status gnuplot_wait(pid_t pid, FILE *said, FILE *drawn,
                                     struct stp_error *err)
 {
-    char line[STP_ERROR_TEXT], text[STP_ERROR_TEXT] = "it said nothing";
+    char line[STP_ERROR_TEXT],
+        text[STP_ERROR_TEXT] = "it said nothing (a full disk?)";
     int status;
 
     while (waitpid(pid, &status, 0) < 0)

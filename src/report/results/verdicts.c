@@ -253,12 +253,12 @@ void stp_print_verdict_count(const char *tuner,
 
         verdict_name_subject(wide, subject);
         fprintf(fp,
-                "%zu %s may be slower, with an interval too wide to tell, or "
-                "none: at worst %s, %" PRIu64 " bytes, %.3fx (%s).",
+                "%zu %s an interval too wide to tell, or none: the least gain "
+                "there is of %s, %" PRIu64 " bytes, %.3fx (%s).",
                 n_wide,
-                n_sure > 0   ? "that"
-                : n_wide > 1 ? "choices"
-                             : "choice",
+                n_sure > 0   ? "with"
+                : n_wide > 1 ? "choices have"
+                             : "choice has",
                 subject, wide->n_bytes, gain->gain,
                 isinf(gain->high) && gain->n_pairs > 1
                     ? "no interval"
