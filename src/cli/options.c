@@ -582,6 +582,9 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
 
         if (key != (o->key != 0 ? o->key : FIRST_KEY + i))
             continue;
+        if (arg != NULL && arg == v[-1] && strncmp(arg, "--", 2) == 0)
+            stp_usage_error(state, "%s lacks its %s before '%s'",
+                            option_name(o), o->arg, arg);
         wrong = option_read(row, &text);
         if (wrong != NULL) {
             if (o->words != NULL || o->from_name != NULL ||
