@@ -12,8 +12,6 @@
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
 
-static const double z_bound = 2; /* 95 percent */
-
 /* ---- strategies ---- */
 
 static const char *const strategies[STP_N_STRATEGIES] = {"halving", "epsilon"};
@@ -385,7 +383,7 @@ static void bandit_begin_trial(struct stp_bandit *bandit,
 
     if (slot->is_settled && !slot->is_retesting) {
         slot->is_retesting = true;
-        stp_bandit_set_gains(arm, 0, 0, 0);
+        slot->retest = (struct stp_bandit_try){0};
     }
     arm->is_pending = arm->is_known = true;
     bandit->pending += n_blocks * arm->pending_us;
@@ -467,15 +465,17 @@ void stp_bandit_block(struct stp_bandit *bandit, const struct stp_block *block,
             fmin(stp_bandit_block_loss(bandit, block),
                  slot->is_timed ? 2 * slot->busy * block->own_us : INFINITY);
         stp_bandit_add_spreads(bandit, block);
-        if (!stp_bandit_is_disturbed(bandit, block))
+        if (!stp_bandit_is_disturbed(bandit, block)) {
             stp_bandit_add_gain(bandit, arm, block->gain);
+            stp_bandit_add_gain(bandit, &slot->retest, block->gain);
+        }
     }
     if (bandit->rules.n_passes > 0)
         return;
     if (!slot->is_settled)
         stp_bandit_judge(bandit, slot, n_calls);
     else if (slot->is_retesting && block->is_last)
-        stp_bandit_end_retest(bandit, slot, trial->arm, n_calls);
+        stp_bandit_end_retest(bandit, slot, n_calls);
 }
 
 void stp_bandit_recall(struct stp_bandit *bandit, unsigned key,
@@ -617,7 +617,7 @@ struct stp_bandit_bound stp_bandit_get_bound(const struct stp_bandit *bandit,
         if (arm->n == 0)
             continue;
         error = sqrt(error * error + slot->incumbent_var);
-        half = z_bound * error;
+        half = stp_bandit_z_bound * error;
         bound.n_tried++;
         if (bound.n_tried > 1 && exp(mean + half) <= bound.gain_high)
             continue;

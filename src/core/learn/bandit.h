@@ -80,8 +80,8 @@ struct stp_bandit_rules {
                                 choice, for a fifth of the budget; 8; 0: never;
                                 HALVING only */
     double confirm_us;       /* at least, of a window for that; 300000 */
-    bool persists;     /* where noise hid small gains, searches on; HALVING
-                          only */
+    bool persists;     /* searches on until the bounds of all arms say that
+                          none gains min_gain; HALVING only */
     unsigned n_passes; /* trials of an arm by a schedule, in which nothing is
                           decided before stp_bandit_conclude(); 0: as they are
                           wanted; HALVING only */

@@ -195,17 +195,23 @@ void stp_bandit_add_channels(struct stp_bandit_slot *slot)
 
 /* ---- which arms are left ---- */
 
-bool stp_bandit_is_left(const struct stp_bandit_slot *slot, unsigned arm)
+/* Whether an arm competes with the incumbent at its stage. */
+static bool decide_competes(const struct stp_bandit_slot *slot, unsigned arm)
 {
     const struct stp_bandit_try *a = &slot->arms[arm];
     const struct stp_bandit_arm *pair =
         slot->incumbent == 0 ? &slot->own : &slot->arms[slot->incumbent].arm;
 
-    if (arm == 0 || arm == slot->incumbent || a->is_out ||
-        a->stage != slot->stage)
+    if (arm == 0 || arm == slot->incumbent || a->is_banned)
         return false;
     return a->stage == STP_STAGE_PAIRS ||
            (a->arm.algo == pair->algo && a->arm.proto == pair->proto);
+}
+
+bool stp_bandit_is_left(const struct stp_bandit_slot *slot, unsigned arm)
+{
+    return !slot->arms[arm].is_out && slot->arms[arm].stage == slot->stage &&
+           decide_competes(slot, arm);
 }
 
 static bool decide_any_left(const struct stp_bandit_slot *slot)
@@ -262,23 +268,41 @@ static unsigned decide_get_patience(const struct stp_bandit_slot *slot)
     return slot->patience != 0 ? slot->patience : N_SPENT;
 }
 
+/* Whether an arm may gain what counts, by 'z' errors. */
+static bool decide_may_gain(const struct stp_bandit *b,
+                            const struct stp_bandit_try *arm, double z)
+{
+    return arm->mean + z * stp_bandit_error(b, arm) > log1p(b->rules.min_gain);
+}
+
+/* An arm may be out by the noise as it was known, or for a leader that has
+ * fallen back since: a search that was opened again judges all arms anew, and
+ * goes on until the bound says that none gains what counts. */
 static void decide_eliminate(const struct stp_bandit *b,
                              struct stp_bandit_slot *slot)
 {
-    unsigned leader = decide_find_leader(slot);
+    const bool is_reopened = slot->patience != 0;
+    const double z = is_reopened ? stp_bandit_z_bound : z_out;
+    unsigned leader;
 
+    for (unsigned i = 1; i < slot->n_arms; i++) {
+        struct stp_bandit_try *arm = &slot->arms[i];
+
+        if (arm->n > 0 && arm->stage == slot->stage &&
+            decide_competes(slot, i) && (is_reopened || !arm->is_out))
+            arm->is_out =
+                !stp_bandit_is_odd(slot, i) && !decide_may_gain(b, arm, z);
+    }
+    leader = decide_find_leader(slot);
     for (unsigned i = 1; i < slot->n_arms; i++) {
         struct stp_bandit_try *arm = &slot->arms[i];
 
         if (arm->n == 0 || !stp_bandit_is_left(slot, i) ||
             stp_bandit_is_odd(slot, i))
             continue;
-        arm->is_spent = arm->n >= decide_get_patience(slot) &&
-                        (i != leader || !decide_is_better(b, arm, z_hope));
         arm->is_out =
-            arm->is_spent ||
-            arm->mean + z_out * stp_bandit_error(b, arm) <=
-                log1p(b->rules.min_gain) ||
+            (arm->n >= decide_get_patience(slot) &&
+             (i != leader || !decide_is_better(b, arm, z_hope))) ||
             (i != leader && decide_is_behind(b, arm, &slot->arms[leader]));
     }
 }
@@ -328,6 +352,7 @@ void stp_bandit_judge(struct stp_bandit *bandit, struct stp_bandit_slot *slot,
     if (bandit->rules.n_arms == 0) {
         slot->stage = STP_STAGE_CHANNELS;
         stp_bandit_add_channels(slot);
+        decide_eliminate(bandit, slot);
         if (decide_any_left(slot))
             return;
     }
@@ -351,7 +376,6 @@ void stp_bandit_restart(struct stp_bandit_slot *slot)
 {
     for (unsigned i = 0; i < slot->n_arms; i++) {
         slot->arms[i].is_out = slot->arms[i].is_banned;
-        slot->arms[i].is_spent = false;
         stp_bandit_set_gains(&slot->arms[i], 0, 0, 0);
     }
     slot->stage = STP_STAGE_PAIRS;
@@ -361,11 +385,9 @@ void stp_bandit_restart(struct stp_bandit_slot *slot)
 }
 
 void stp_bandit_end_retest(const struct stp_bandit *bandit,
-                           struct stp_bandit_slot *slot, unsigned arm,
-                           uint64_t n_calls)
+                           struct stp_bandit_slot *slot, uint64_t n_calls)
 {
-    if (slot->arms[arm].n > 0 &&
-        decide_is_better(bandit, &slot->arms[arm], z_flip)) {
+    if (slot->retest.n > 0 && decide_is_better(bandit, &slot->retest, z_flip)) {
         stp_bandit_restart(slot);
         return;
     }
@@ -380,24 +402,21 @@ void stp_bandit_reopen(struct stp_bandit *bandit)
     bandit->n_reopened += bandit->n_reopened < REOPEN_MAX;
     for (unsigned k = 0; k < bandit->n_keys; k++) {
         struct stp_bandit_slot *slot = bandit->keys[k];
-        bool any = false;
 
         if (slot == NULL || slot->share == 0)
             continue;
         for (unsigned i = 1; i < slot->n_arms; i++) {
-            struct stp_bandit_try *arm = &slot->arms[i];
-
-            if (!arm->is_spent || i == slot->incumbent)
+            if (slot->arms[i].n == 0 || !decide_competes(slot, i) ||
+                !decide_may_gain(bandit, &slot->arms[i], stp_bandit_z_bound))
                 continue;
-            if (arm->stage == STP_STAGE_PAIRS)
+            if (slot->arms[i].stage == STP_STAGE_PAIRS)
                 slot->stage = STP_STAGE_PAIRS;
-            arm->is_out = arm->is_spent = false;
-            any = true;
-        }
-        if (any) {
-            slot->patience = 2 * decide_get_patience(slot);
             slot->is_settled = false;
         }
+        if (slot->is_settled)
+            continue;
+        slot->patience = 2 * decide_get_patience(slot);
+        decide_eliminate(bandit, slot);
     }
 }
 

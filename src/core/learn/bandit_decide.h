@@ -43,17 +43,16 @@ unsigned stp_bandit_find_winner(const struct stp_bandit *bandit,
 void stp_bandit_judge(struct stp_bandit *bandit, struct stp_bandit_slot *slot,
                       uint64_t n_calls);
 
-/* The last block of a re-test of the arm was taken: the search starts over if
- * the arm is better now. */
+/* The last block of a re-test was taken: the search starts over if the arm is
+ * better now. */
 void stp_bandit_end_retest(const struct stp_bandit *bandit,
-                           struct stp_bandit_slot *slot, unsigned arm,
-                           uint64_t n_calls);
+                           struct stp_bandit_slot *slot, uint64_t n_calls);
 
 /* The key's results are no longer true: its search starts over. */
 void stp_bandit_restart(struct stp_bandit_slot *slot);
 
-/* Opens the searches of settled keys again where arms were out for want of
- * blocks alone: these get as many once more. */
+/* Opens the searches of settled keys again where an arm may still gain what
+ * counts, for all that is known: its like get as many blocks once more. */
 void stp_bandit_reopen(struct stp_bandit *bandit);
 
 /* The newest of the incumbents is out for good, or it would win its search and

@@ -12,6 +12,8 @@ enum {
     N_SURE = 24,     /* and by which it is known: stalls may hit half of few */
 };
 
+const double stp_bandit_z_bound = 2.6;
+
 /* Standard deviations of a spread, or of a gain. */
 static const double disturbed = 5;
 static const double quartile = 1.15 * 1.414; /* that 3 of 4 spreads are below */

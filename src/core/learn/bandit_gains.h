@@ -18,7 +18,6 @@ enum { STP_LAST_GAINS = STP_TRIAL_BLOCKS };
 struct stp_bandit_try {
     struct stp_bandit_arm arm;
     bool is_out;    /* pruned or eliminated */
-    bool is_spent;  /* eliminated for want of blocks */
     bool is_banned; /* pruned, or dropped with a set: out for good */
     uint8_t stage;
     uint8_t own_channels; /* NCCL's own count for it; 0: not known */
@@ -70,6 +69,7 @@ struct stp_bandit_slot {
     uint64_t retest_wait; /* calls between re-tests; doubles when one finds
                              nothing new */
     bool is_retesting;
+    struct stp_bandit_try retest; /* what that measured; the arm has it, too */
     unsigned patience;     /* blocks of an arm, until it is spent; 0: as many
                               as at first */
     double incumbent_gain; /* logarithm of its gain over arm 0, and variance */
@@ -109,6 +109,10 @@ struct stp_bandit {
     unsigned n_spreads;
     double spreads[STP_SPREADS]; /* of the last blocks, absolute; a ring */
 };
+
+/* Errors by which an arm's gain is bound: 95 percent, of arms on which blocks
+ * are taken until the bound is small enough (planted_test.cc). */
+extern const double stp_bandit_z_bound;
 
 /* Adds a value to the arm's n, mean and ss. */
 void stp_bandit_add_value(struct stp_bandit_try *arm, double value);

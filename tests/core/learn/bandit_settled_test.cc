@@ -143,11 +143,29 @@ TEST(HalvingRetest, BeginsTheSearchAnewByAGainOfMoreThan26TenthsOfItsError)
             stp_bandit_get_arm(bandit.get(), 0, 1);
         const stp_bandit_arm_state other =
             stp_bandit_get_arm(bandit.get(), 0, 2);
-        EXPECT_EQ(c.is_settled ? c.n_complete : 0, tested.n);
+        EXPECT_EQ(c.is_settled ? 1 + c.n_complete : 0, tested.n);
         EXPECT_EQ(c.is_settled ? 1u : 0, other.n);
         EXPECT_EQ(c.is_settled, other.is_out);
         EXPECT_EQ(c.is_settled, tested.is_out);
     }
+}
+
+// 16 blocks and the four of the re-test bound it together.
+TEST(HalvingRetest, AddsToWhatBoundsTheArm)
+{
+    const Bandit bandit =
+        Settled(TwoArms(1000, 0), {{{16, -1}, {1, -9}}}, {10}, 0, .001);
+    stp_bandit_want want{};
+
+    ASSERT_TRUE(Wants(bandit, 1000, &want));
+    stp_bandit_began(bandit.get(), &want);
+    for (unsigned i = 0; i < 4; i++)
+        Give(bandit, Block(1, -1, i == 3), .1);
+    EXPECT_TRUE(IsSettled(bandit));
+
+    const stp_bandit_bound bound = stp_bandit_get_bound(bandit.get(), 0);
+    EXPECT_EQ(1u, bound.arm);
+    EXPECT_NEAR(-1 + 2.6 * .1 / std::sqrt(20), std::log(bound.gain_high), 1e-9);
 }
 
 TEST(HalvingRetest, OfAllThatSettledIsDueAtOnceInAnotherStep)
@@ -217,6 +235,26 @@ TEST(HalvingReopened, ArmsHaveAsManyBlocksOnceMore)
         }
         EXPECT_TRUE(IsSettled(bandit));
     }
+}
+
+// One block put the arm out by the noise as it was known; its bound says that
+// it may gain, until there is another.
+TEST(HalvingReopened, IsWhatNoiseThatWasKnownLaterHid)
+{
+    stp_bandit_rules rules = TwoArms(0, 0);
+    rules.persists = true;
+    const Bandit bandit =
+        Settled(rules, {{{1, -.02}, {1, -100}}}, {10}, 0, .001);
+    stp_bandit_want want{};
+
+    EXPECT_FALSE(Wants(bandit, 100, &want));
+    EXPECT_TRUE(IsSettled(bandit)) << "beyond doubt";
+    stp_bandit_set_noise(bandit.get(), .01);
+    EXPECT_FALSE(Wants(bandit, 100, &want));
+    EXPECT_FALSE(IsSettled(bandit));
+    Give(bandit, Block(1, -.02), .01);
+    EXPECT_TRUE(IsSettled(bandit));
+    EXPECT_LT(stp_bandit_get_bound(bandit.get(), 0).gain_high, 1);
 }
 
 // ---- sets ----

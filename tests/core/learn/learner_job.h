@@ -74,6 +74,7 @@ class Job : public HearsLearner
         rules.bandit.epsilon = 0;
         rules.bandit.budget = budget;
         rules.bandit.confirm_us = confirm_us_;
+        rules.bandit.persists = persists_;
         rules.objective = objective;
         history_.reset(stp_history_new());
         ASSERT_EQ(STP_OK,
@@ -246,6 +247,7 @@ class Job : public HearsLearner
     unsigned think_every_ = 48;
     bool has_times_ = true;
     double confirm_us_ = 0;
+    bool persists_ = false;
     unsigned n_refusals_ = 0; // of the next trials
     uint64_t n_calls_ = 0;
     unsigned n_trials_ = 0;
