@@ -68,26 +68,30 @@ static uint64_t recent_message(int coll, uint64_t n_bytes)
     return stp_hash((uint64_t)coll, n_bytes) >> 32;
 }
 
-static void recent_ask(struct recent *recent, uint64_t word)
+static void recent_ask(struct recent *recent, uint64_t word, bool is_sample)
 {
     unsigned at = atomic_load_explicit(&recent->n, memory_order_relaxed);
     unsigned lead = atomic_load_explicit(&recent->lead, memory_order_relaxed);
+    unsigned n_lost =
+        1 + atomic_fetch_add_explicit(&recent->n_lost, 1, memory_order_relaxed);
 
     if (atomic_load_explicit(&recent->is_launching, memory_order_relaxed)) {
         atomic_store_explicit(&recent->is_launching, false,
                               memory_order_relaxed);
         atomic_store_explicit(&recent->first, at, memory_order_relaxed);
     }
-    /* Many timed calls without a launch mean that NCCL asks its profiler
-     * earlier than it was switched on, as it does about all calls of a
-     * group. */
-    if (atomic_fetch_add_explicit(&recent->n_lost, 1, memory_order_relaxed) >=
-        LEAD_LOST) {
+    /* NCCL asks its profiler about all calls of a group before it asks the
+     * tuner about the first: samples, which are of all calls, tell how large
+     * groups are.  Many timed calls without a launch mean that the profiler was
+     * switched on too late for larger ones. */
+    if (is_sample) {
+        lead = n_lost > lead ? n_lost : lead;
+    } else if (n_lost > LEAD_LOST) {
         atomic_store_explicit(&recent->n_lost, 0, memory_order_relaxed);
-        if (lead < STP_WINDOW_MAX)
-            atomic_store_explicit(&recent->lead, 2 * lead,
-                                  memory_order_relaxed);
+        lead *= 2;
     }
+    if (lead <= 2 * STP_WINDOW_MAX)
+        atomic_store_explicit(&recent->lead, lead, memory_order_relaxed);
     atomic_store_explicit(&recent->words[at % N_QUESTIONS], word,
                           memory_order_relaxed);
     atomic_store_explicit(&recent->n, at + 1, memory_order_release);
@@ -143,7 +147,8 @@ void stp_observer_call(struct stp_observer *observer,
         recent_ask(&observer->recent,
                    recent_message(query->coll, query->n_bytes) << 32 |
                        (number & NUMBER) << 14 |
-                       (uint64_t)(call->key & 0x7f) << 7 | index << 1 | 1);
+                       (uint64_t)(call->key & 0x7f) << 7 | index << 1 | 1,
+                   !call->is_timed);
 }
 
 void stp_observer_began(struct stp_observer *observer,

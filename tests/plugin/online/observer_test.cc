@@ -25,13 +25,15 @@ struct Free {
 class Observer : public testing::Test
 {
   protected:
-    void AskTimed(int n, uint64_t n_bytes = 1 << 20)
+    void AskTimed(int n, bool is_timed = true)
     {
+        const uint64_t n_bytes = 1 << 20;
+
         stp_observed_call call{};
         stp_query query{};
 
         call.policy_arm.algo = -1;
-        call.is_timed = true;
+        call.is_timed = is_timed;
         query.coll = ncclFuncAllReduce;
         query.n_bytes = n_bytes;
         for (int i = 0; i < n; i++)
@@ -61,6 +63,22 @@ TEST_F(Observer, TurnsTheProfilerOnEarlierAfterEightTimedCallsWithoutALaunch)
     EXPECT_EQ(2u, Lead());
     AskTimed(1);
     EXPECT_EQ(4u, Lead());
+}
+
+// Samples are of all calls: 12 in a row are a group, and no later one is
+// larger.
+TEST_F(Observer, TurnsTheProfilerOnAsManyCallsEarlierAsTheLargestGroupHas)
+{
+    const stp_launch launch = {ncclFuncAllReduce, 1 << 20};
+    uint32_t token;
+
+    for (int n : {3, 12, 9, 12}) {
+        AskTimed(n, false);
+        for (int i = 0; i < n; i++)
+            EXPECT_TRUE(
+                stp_observer_launched(observer_.get(), &launch, &token));
+        EXPECT_EQ(n == 3 ? 3u : 12u, Lead()) << n;
+    }
 }
 
 // A table of a newer NCCL may have more than this one knows.
