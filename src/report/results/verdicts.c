@@ -253,8 +253,8 @@ void stp_print_verdict_count(const char *tuner,
 
         verdict_name_subject(wide, subject);
         fprintf(fp,
-                "%zu %s an interval too wide to tell, or none: the least gain "
-                "there is of %s, %" PRIu64 " bytes, %.3fx (%s).",
+                "%zu %s an interval too wide to tell, or none: the least of "
+                "these gains is %s, %" PRIu64 " bytes, %.3fx (%s).",
                 n_wide,
                 n_sure > 0   ? "with"
                 : n_wide > 1 ? "choices have"

@@ -503,8 +503,8 @@ TEST_F(Calls, TellOfTheBlocksOfATrial)
     ASSERT_EQ(5u, events_.size());
     EXPECT_EQ(STP_LEARN_BOUND, events_[3].kind);
     EXPECT_EQ(1, events_[3].gain);
-    EXPECT_NEAR(exp(2 * .0005), events_[3].gain_high, 1e-9);
-    EXPECT_NEAR(exp(-2 * .0005), events_[3].gain_low, 1e-9);
+    EXPECT_NEAR(exp(2.6 * .0005), events_[3].gain_high, 1e-9);
+    EXPECT_NEAR(exp(-2.6 * .0005), events_[3].gain_low, 1e-9);
     events_.erase(events_.begin() + 3);
     EXPECT_THAT(
         events_,
