@@ -69,7 +69,7 @@ void stp_job_print_command(char *const *argv, char text[STP_JOB_COMMAND])
         stp_printable(word, strlen(word), text, STP_JOB_COMMAND);
         is_escaped = strncmp(text, word, strlen(text)) != 0;
         line_add(&line, " ", arg > argv ? 1 : 0);
-        line_add(&line, "$'" + !is_escaped, is_plain ? 0 : 1 + is_escaped);
+        line_add(&line, is_escaped ? "$'" : "'", is_plain ? 0 : 1 + is_escaped);
         for (; *word != '\0'; word++)
             if (is_escaped && (*word == '\'' || *word == '\\'))
                 line_add(&line, (char[]){'\\', *word}, 2);
