@@ -32,8 +32,6 @@ enum {
     ROOM = 256 << 10,       /* bytes that a journal may take */
 };
 
-static const double WORTH = 0.01; /* a share of a step, of measuring on */
-
 /* While the job runs, and of it. */
 struct job_run {
     const struct stp_tune_job *job;
@@ -363,6 +361,7 @@ static const char *job_explain(const struct job_run *run,
                                char text[STP_CLI_PATH + 64])
 {
     struct stat st;
+    bool is_open = false;
 
     if (run->is_torn) {
         snprintf(text, STP_CLI_PATH + 64,
@@ -417,6 +416,14 @@ static const char *job_explain(const struct job_run *run,
                "still load or compile, and sends and receives are none), or on "
                "no communicator whose ranks can learn: let it run longer, or "
                "NCCL_DEBUG=WARN says why";
+    for (size_t i = 0; i < r->last.n; i++)
+        is_open |= !r->last.keys[i].is_settled;
+    for (size_t i = 0; i < r->last.n_sets; i++)
+        is_open |= r->last.sets[i].has_plan;
+    if (!is_open)
+        return "no kind of message has another arm to try: sums keep their "
+               "bits (--bits same), NCCL's variables leave one choice, or what "
+               "collectives take is too little to count";
     snprintf(text, STP_CLI_PATH + 64,
              "in that time the job made too few collectives to be compared: it "
              "may still load or compile, so try --for %us",
@@ -512,7 +519,7 @@ static void job_print(const struct job_run *run, const struct job_result *r,
         printf("Run the job with it:  %ssteptune run --policy %s -- %s\n",
                run->overlaps ? "env -u NCCL_WORKLOAD_OVERLAP " : "",
                STP_JOB_WORD(run->job->output), run->command);
-    if (n > 0 || !(stp_bounds_of_all(&r->last) <= WORTH))
+    if (n > 0 || stp_bounds_may_narrow(&r->last))
         printf("Measure for longer:   steptune tune --resume -o %s -- %s\n",
                STP_JOB_WORD(run->job->output), run->command);
     /* what stages cannot change within a run */

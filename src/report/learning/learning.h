@@ -140,6 +140,11 @@ void stp_json_learning(struct cJSON *root, const struct stp_learning *learning,
  * intervals once they were.  NaN: not known. */
 double stp_bounds_of_all(const struct stp_learning *learning);
 
+/* Whether that is above 1 percent, and measuring on may change it: kinds of
+ * message without an arm to try, such as sums that keep their bits, stay as
+ * they are. */
+bool stp_bounds_may_narrow(const struct stp_learning *learning);
+
 /* Whether all that has won on a communicator was compared together, or cannot
  * be: a schedule has no trial of that, and other calls may come between. */
 bool stp_bounds_are_confirmed(const struct stp_learning *learning);

@@ -66,6 +66,19 @@ double stp_bounds_of_all(const struct stp_learning *learning)
     return fmin(sum, most > 0 ? most : (double)NAN);
 }
 
+bool stp_bounds_may_narrow(const struct stp_learning *learning)
+{
+    double closed = 0; /* by kinds without an arm to try */
+
+    for (size_t i = 0; i < learning->n; i++) {
+        const struct stp_learning_key *key = &learning->keys[i];
+
+        if (key->is_settled && key->n_tried == 0 && key->n_untried == 0)
+            closed += bounds_of_key(key);
+    }
+    return !(stp_bounds_of_all(learning) <= aimed) && !(closed > aimed);
+}
+
 bool stp_bounds_are_confirmed(const struct stp_learning *learning)
 {
     const unsigned n_blocks =
@@ -180,7 +193,7 @@ static void bounds_print(const struct stp_learning *learning, FILE *fp)
             "All %skinds of message together can shorten it by %.1f percent "
             "at most",
             also[0] != '\0' ? "other " : "", bounds_percent(together));
-    if (n_tried > 0 && together > aimed) {
+    if (n_tried > 0 && stp_bounds_may_narrow(learning)) {
         /* each kind as long as those that were tried, and more windows */
         const double kinds = (double)(n_left - n_small) / (double)n_bound;
         const double widths = (kinds * by_arms + share) / aimed;
