@@ -24,40 +24,21 @@ import sys
 import tempfile
 import time
 
+from stage_ranks import call, open_communicator
+
 HALF, SUM, CALLS, WAYS = 6, 0, 200, ("alone", "frozen", "learns")
 
 
-class UniqueId(ctypes.Structure):
-    _fields_ = [("internal", ctypes.c_byte * 128)]
-
-
-def check(result, what):
-    if result != 0:
-        raise RuntimeError(f"{what} returned {result}")
-
-
 def make_communicator(nccl, way, number):
-    """Ranks meet by a file; only the environment says which plugin NCCL loads."""
+    """Only the environment says which plugin NCCL loads."""
     for name in ("NCCL_TUNER_PLUGIN", "NCCL_PROFILER_PLUGIN"):
         os.environ.pop(name, None)
         if way != "alone":
             os.environ[name] = os.environ["PLUGIN"]
     os.environ["STEPTUNE_FREEZE"] = "1" if way == "frozen" else "0"
     os.environ["STEPTUNE_JOURNAL"] = os.environ["JOURNAL"].replace("%", str(number)) if way == "learns" else ""
-    path, identity, comm = f"{os.environ['FOLDER']}/{way}{number}", UniqueId(), ctypes.c_void_p()
-    if os.environ["RANK"] == "0":
-        check(nccl.ncclGetUniqueId(ctypes.byref(identity)), "ncclGetUniqueId")
-        with open(path + ".new", "wb") as file:
-            file.write(bytes(identity))
-        os.rename(path + ".new", path)
-    while not os.path.exists(path):
-        time.sleep(0.005)
-    with open(path, "rb") as file:
-        ctypes.memmove(ctypes.byref(identity), file.read(), 128)
-    nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, UniqueId, ctypes.c_int]
-    check(nccl.ncclCommInitRank(ctypes.byref(comm), int(os.environ["RANKS"]), identity, int(os.environ["RANK"])),
-          "ncclCommInitRank")
-    return comm
+    return open_communicator(nccl, f"{os.environ['FOLDER']}/{way}{number}", int(os.environ["RANK"]),
+                             int(os.environ["RANKS"]))
 
 
 def summarise(times, way, rounds):
@@ -72,28 +53,28 @@ def summarise(times, way, rounds):
 def be_rank():
     cuda = ctypes.CDLL("libcuda.so.1")
     device, context, stream, buffer = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-    check(cuda.cuInit(0), "cuInit")
-    check(cuda.cuDeviceGet(ctypes.byref(device), int(os.environ["RANK"])), "cuDeviceGet")
-    check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "cuDevicePrimaryCtxRetain")
-    check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent")
-    check(cuda.cuStreamCreate(ctypes.byref(stream), 1), "cuStreamCreate")
+    call(cuda, "cuInit", 0)
+    call(cuda, "cuDeviceGet", ctypes.byref(device), int(os.environ["RANK"]))
+    call(cuda, "cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+    call(cuda, "cuCtxSetCurrent", context)
+    call(cuda, "cuStreamCreate", ctypes.byref(stream), 1)
     order = WAYS[int(os.environ["ORDER"]) % 3:] + WAYS[:int(os.environ["ORDER"]) % 3]
     libraries = {way: ctypes.CDLL(f"{os.environ['FOLDER']}/{way}.so", os.RTLD_NOW | os.RTLD_DEEPBIND)
                  for way in order}
     for number, n_bytes in enumerate(map(int, os.environ["SIZES"].split(","))):
-        check(cuda.cuMemAlloc_v2(ctypes.byref(buffer), ctypes.c_size_t(n_bytes)), "cuMemAlloc")
-        check(cuda.cuMemsetD8_v2(buffer, 0, ctypes.c_size_t(n_bytes)), "cuMemsetD8")
+        call(cuda, "cuMemAlloc_v2", ctypes.byref(buffer), ctypes.c_size_t(n_bytes))
+        call(cuda, "cuMemsetD8_v2", buffer, 0, ctypes.c_size_t(n_bytes))
         comms = {way: make_communicator(libraries[way], way, number) for way in order}
         times = {way: [] for way in WAYS}
 
         def run(way):
-            call, arguments = libraries[way].ncclAllReduce, (
+            reduce, arguments = libraries[way].ncclAllReduce, (
                 buffer, buffer, ctypes.c_size_t(n_bytes // 2), HALF, SUM, comms[way], stream)
             begin = time.perf_counter()
             for _ in range(CALLS):
-                call(*arguments)
+                reduce(*arguments)
             returned = time.perf_counter()
-            check(cuda.cuStreamSynchronize(stream), "cuStreamSynchronize")
+            call(cuda, "cuStreamSynchronize", stream)
             return (returned - begin) / CALLS * 1e6, (time.perf_counter() - begin) / CALLS * 1e6
 
         for way in WAYS:
@@ -109,8 +90,8 @@ def be_rank():
                 "learns": summarise(times, "learns", slice(None)),
                 "learns, first 20,000 calls": summarise(times, "learns", slice(20000 // CALLS))}), flush=True)
         for way in WAYS:
-            check(libraries[way].ncclCommDestroy(comms[way]), "ncclCommDestroy")
-        check(cuda.cuMemFree_v2(buffer), "cuMemFree")
+            call(libraries[way], "ncclCommDestroy", comms[way])
+        call(cuda, "cuMemFree_v2", buffer)
 
 
 def describe(values, is_difference):

@@ -44,6 +44,29 @@ def size(n):
     return ctypes.c_size_t(n)
 
 
+def call(library, name, *arguments):
+    result = getattr(library, name)(*arguments)
+    if result != 0:
+        raise RuntimeError(f"{name} returned {result}")
+
+
+def open_communicator(nccl, path, rank, n_ranks):
+    """Ranks meet by a file, which rank 0 makes."""
+    identity, comm = UniqueId(), ctypes.c_void_p()
+    if rank == 0:
+        call(nccl, "ncclGetUniqueId", ctypes.byref(identity))
+        with open(path + ".new", "wb") as file:
+            file.write(bytes(identity))
+        os.rename(path + ".new", path)
+    while not os.path.exists(path):
+        time.sleep(0.005)
+    with open(path, "rb") as file:
+        ctypes.memmove(ctypes.byref(identity), file.read(), 128)
+    nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, UniqueId, ctypes.c_int]
+    call(nccl, "ncclCommInitRank", ctypes.byref(comm), n_ranks, identity, rank)
+    return comm
+
+
 class Rank:
     """A rank's NCCL: in the environment, RANK, RANKS, NCCL_FILE and FOLDER."""
 
@@ -55,29 +78,12 @@ class Rank:
         torch.cuda.set_device(self.rank % torch.cuda.device_count())
         torch.ones(1, device="cuda")
         self.nccl = ctypes.CDLL(os.environ["NCCL_FILE"])
-        self.nccl.ncclCommInitRank.argtypes = [
-            ctypes.c_void_p, ctypes.c_int, UniqueId, ctypes.c_int]
 
     def call(self, name, *arguments):
-        result = getattr(self.nccl, name)(*arguments)
-        if result != 0:
-            raise RuntimeError(f"{name} returned {result}")
+        call(self.nccl, name, *arguments)
 
     def communicator(self, number=0):
-        path = f"{self.folder}/id{number}"
-        identity = UniqueId()
-        if self.rank == 0:
-            self.call("ncclGetUniqueId", ctypes.byref(identity))
-            with open(path + ".new", "wb") as file:
-                file.write(bytes(identity))
-            os.rename(path + ".new", path)
-        while not os.path.exists(path):
-            time.sleep(0.005)
-        with open(path, "rb") as file:
-            ctypes.memmove(ctypes.byref(identity), file.read(), 128)
-        comm = ctypes.c_void_p()
-        self.call("ncclCommInitRank", ctypes.byref(comm), self.n, identity, self.rank)
-        return comm
+        return open_communicator(self.nccl, f"{self.folder}/id{number}", self.rank, self.n)
 
     def run(self, comm, kind, n_bytes, stream=None, in_place=False, step=0):
         """A collective and a check, on the stream; returns a flag on the GPU, 1 if it is right."""
