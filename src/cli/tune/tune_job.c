@@ -127,8 +127,8 @@ static void job_compare_command(const struct job_run *run)
                      line + strlen(head));
 }
 
-/* The journal that is set aside is kept if it is newer than the policy, as of a
- * run that was killed. */
+/* Keeps the journal that is set aside if it is newer than the policy: its run
+ * was killed before it made one. */
 static void job_keep_killed(struct job_run *run, time_t last)
 {
     struct stp_learning before;
@@ -141,9 +141,8 @@ static void job_keep_killed(struct job_run *run, time_t last)
     run->keeps_earlier = before.n_blocks > 0;
     stp_learning_free(&before);
     if (run->keeps_earlier)
-        stp_complain("the journal that is there is newer than the policy, as "
-                     "of a run that was killed: it is kept as %s, and if moved "
-                     "back --resume adds to it",
+        stp_complain("the run before was killed: what it measured is kept in "
+                     "%s; to add to it, move that back and use --resume",
                      run->earlier);
 }
 
