@@ -8,7 +8,8 @@ all-reduces in turns of 200 calls.  Where a copy lies in memory costs or saves s
 in each start, with the copies in another order.
 
 For each size it prints microseconds a call, of the host (until the call returned) and in all (until the GPU had run
-it): the median of NCCL alone, and what the others take more, a mean of starts with a 95 percent interval.  Of a start
+it): the median of NCCL alone, and what the others take more, a mean of starts with a 95 percent interval, and the least
+and the most of a start.  Trials may lose 1 percent of all that time, in which others have their turns, too.  Of a start
 it takes the mean of all rounds but the tenths on either side; rounds of the first 20,000 calls are also told apart.
 --journal FOLDER keeps what the plugin tried in each start.
 """
@@ -99,7 +100,8 @@ def describe(values, is_difference):
     if not is_difference or len(values) < 3:
         return f"{mean:.2f}"
     t975 = {2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}.get(len(values) - 1, 2.2)
-    return f"{mean:+.2f} +- {t975 * statistics.stdev(values) / len(values) ** .5:.2f}"
+    return (f"{mean:+.2f} +- {t975 * statistics.stdev(values) / len(values) ** .5:.2f}"
+            f" ({min(values):+.2f} to {max(values):+.2f})")
 
 
 def main():

@@ -30,6 +30,16 @@ enum {
     /* Groups in which a learner looks for a capture between the times that it
      * asks for: an event of the host that costs nothing on the GPU. */
     WATCHED_GROUPS = 1 << 16,
+    N_NCCLS = 8, /* in a process: PyTorch's, JAX's and the like */
+};
+
+/* An NCCL that this process has loaded. */
+struct nccl {
+    int *mask; /* of the events that it asks for; NULL: none is here */
+    int n_profiles;
+    int n_wants;               /* communicators that need times */
+    int n_learners;            /* profiles with an observer */
+    _Atomic unsigned n_groups; /* that were looked at for a capture */
 };
 
 /* The kind of a handle, in its lowest bits; the others are a pointer or a
@@ -57,7 +67,8 @@ struct flight {
 
 struct stp_profile {
     struct stp_profile *next; /* in the list of those that no tuner took yet */
-    pid_t pid;                /* of the process in which NCCL made it */
+    struct nccl *nccl;        /* that made it */
+    pid_t pid;                /* of the process in which that was */
     long thread;              /* likewise */
     _Atomic int n_users;      /* NCCL's context and ours */
     uint64_t comm_id;
@@ -76,21 +87,17 @@ struct stp_profile {
     struct flight *flights; /* a ring of N_FLIGHTS; with an observer */
 };
 
-/* NCCL has one activation mask a process. */
 static struct {
     struct stp_process_lock lock;
-    int *mask;
-    int n_wants;    /* communicators that need times */
-    int n_learners; /* profiles with an observer */
+    struct nccl nccls[N_NCCLS];
     _Atomic bool saw_graph;
-    _Atomic unsigned n_groups;   /* that were looked at for a capture */
     struct stp_profile *waiting; /* profiles that no tuner took yet */
 } process;
 
 static void profile_lock(void)
 {
     if (stp_process_lock(&process.lock)) {
-        process.n_wants = process.n_learners = 0;
+        memset(process.nccls, 0, sizeof(process.nccls));
         process.waiting = NULL;
     }
 }
@@ -160,20 +167,24 @@ void stp_profile_release(struct stp_profile *profile)
 {
     if (profile == NULL || atomic_fetch_sub(&profile->n_users, 1) != 1)
         return;
+    profile_lock();
+    if (--profile->nccl->n_profiles == 0)
+        profile->nccl->mask = NULL; /* it may be unloaded */
+    profile_unlock();
     pthread_mutex_destroy(&profile->lock);
     free(profile->flights);
     free(profile);
 }
 
-/* Sets NCCL's activation mask, which any thread reads. Under the lock. */
-static void profile_set_mask(void)
+/* Sets an NCCL's activation mask, which any thread reads. Under the lock. */
+static void profile_set_mask(const struct nccl *nccl)
 {
-    int mask = process.n_wants > 0 ? EVENTS : 0;
+    int mask = nccl->n_wants > 0 ? EVENTS : 0;
 
-    if (process.n_learners > 0 && process.n_groups < WATCHED_GROUPS)
+    if (nccl->n_learners > 0 && nccl->n_groups < WATCHED_GROUPS)
         mask |= NCCL_PROFILE_GROUP_API;
-    if (process.mask != NULL)
-        __atomic_store_n(process.mask, mask, __ATOMIC_RELAXED);
+    if (nccl->mask != NULL)
+        __atomic_store_n(nccl->mask, mask, __ATOMIC_RELAXED);
 }
 
 void stp_profile_attach(struct stp_profile *profile,
@@ -190,28 +201,29 @@ void stp_profile_attach(struct stp_profile *profile,
     change += profile->observer != NULL;
     pthread_mutex_unlock(&profile->lock);
     profile_lock();
-    if (process.n_learners == 0)
-        process.n_groups = 0;
-    process.n_learners += change;
-    profile_set_mask();
+    if (profile->nccl->n_learners == 0)
+        profile->nccl->n_groups = 0;
+    profile->nccl->n_learners += change;
+    profile_set_mask(profile->nccl);
     profile_unlock();
 }
 
 /* Sets one of the reasons for which a profile needs times. */
-static void profile_set_want(_Atomic bool *want, bool is_wanted)
+static void profile_set_want(struct nccl *nccl, _Atomic bool *want,
+                             bool is_wanted)
 {
     if (atomic_load_explicit(want, memory_order_relaxed) == is_wanted ||
         atomic_exchange(want, is_wanted) == is_wanted)
         return;
     profile_lock();
-    process.n_wants += is_wanted ? 1 : -1;
-    profile_set_mask();
+    nccl->n_wants += is_wanted ? 1 : -1;
+    profile_set_mask(nccl);
     profile_unlock();
 }
 
 void stp_profile_want(struct stp_profile *profile, bool is_wanted)
 {
-    profile_set_want(&profile->is_wanted, is_wanted);
+    profile_set_want(profile->nccl, &profile->is_wanted, is_wanted);
 }
 
 int stp_profile_rank(const struct stp_profile *profile)
@@ -273,18 +285,18 @@ static bool profile_read_launch(const struct stp_profile *p,
 enum { CALL_GRAPH_BITS = 1, CALL_TYPE_BITS = 5 };
 
 /* A group that is captured is the last one that is looked at. */
-static void profile_start_group(bool is_captured)
+static void profile_start_group(struct nccl *nccl, bool is_captured)
 {
     const unsigned step = is_captured ? WATCHED_GROUPS : 1;
 
     if (is_captured)
         atomic_store(&process.saw_graph, true);
-    if (atomic_load_explicit(&process.n_groups, memory_order_relaxed) >=
+    if (atomic_load_explicit(&nccl->n_groups, memory_order_relaxed) >=
             WATCHED_GROUPS ||
-        atomic_fetch_add(&process.n_groups, step) + step < WATCHED_GROUPS)
+        atomic_fetch_add(&nccl->n_groups, step) + step < WATCHED_GROUPS)
         return;
     profile_lock();
-    profile_set_mask();
+    profile_set_mask(nccl);
     profile_unlock();
 }
 
@@ -327,7 +339,7 @@ static uint64_t profile_record(struct stp_profile *p,
     if (recorded.type < 0 && stp_coll_reduces(launch->coll))
         recorded.type = profile_type(event->coll.datatype);
     if (!stp_recorder_wants())
-        profile_set_want(&p->needs_record, false);
+        profile_set_want(p->nccl, &p->needs_record, false);
     return stp_recorder_launched(&recorded);
 }
 
@@ -417,7 +429,7 @@ static ncclResult_t profile_start(struct stp_profile *p, void **handle,
         *handle = handle_make(HANDLE_GROUP, 0); /* of NCCL 2.27 */
         break;
     case NCCL_PROFILE_GROUP_API:
-        profile_start_group(event->groupApi.graphCaptured);
+        profile_start_group(p->nccl, event->groupApi.graphCaptured);
         /* A group is numbered for its calls, whichever communicator is told. */
         if (stp_recorder_wants())
             *handle = handle_make(HANDLE_GROUP, event->groupApi.groupDepth > 1
@@ -497,25 +509,43 @@ static ncclResult_t profile_record_state(void *event, int state,
 
 /* ---- life ---- */
 
+/* The NCCL that has this mask, with a profile more; NULL: there are too many.
+ * Under the lock. */
+static struct nccl *profile_find_nccl(int *mask)
+{
+    struct nccl *found = NULL;
+
+    for (size_t i = N_NCCLS; i-- > 0 && (found == NULL || found->mask != mask);)
+        if (process.nccls[i].mask == NULL || process.nccls[i].mask == mask)
+            found = &process.nccls[i];
+    if (found != NULL && found->mask == NULL)
+        *found = (struct nccl){.mask = mask};
+    if (found != NULL)
+        found->n_profiles++;
+    return found;
+}
+
 static ncclResult_t profile_init_v5(void **context, uint64_t comm_id, int *mask,
                                     const char *name, int n_nodes, int n_ranks,
                                     int rank, ncclDebugLogger_t log)
 {
     struct stp_profile *p = calloc(1, sizeof(*p));
 
-    if (p == NULL)
+    profile_lock();
+    if (p != NULL && (p->nccl = profile_find_nccl(mask)) != NULL)
+        profile_set_mask(p->nccl);
+    profile_unlock();
+    if (p == NULL || p->nccl == NULL) {
+        free(p);
         return ncclSystemError; /* NCCL goes on without */
+    }
     atomic_init(&p->n_users, 1);
     p->comm_id = comm_id;
     p->n_ranks = (size_t)n_ranks;
     p->rank = rank;
     pthread_mutex_init(&p->lock, NULL);
-    profile_lock();
-    process.mask = mask;
-    profile_set_mask();
-    profile_unlock();
     p->is_recorded = stp_recorder_open(comm_id, rank, log);
-    profile_set_want(&p->needs_record, p->is_recorded);
+    profile_set_want(p->nccl, &p->needs_record, p->is_recorded);
     p->pid = getpid();
     p->thread = profile_thread();
     *context = p;
@@ -541,7 +571,7 @@ static ncclResult_t profile_finalize(void *context)
     if (context == NULL || p->pid != getpid())
         return ncclSuccess; /* a child has nothing of its parent's */
     profile_take_off(p, 0);
-    profile_set_want(&p->needs_record, false);
+    profile_set_want(p->nccl, &p->needs_record, false);
     if (p->is_recorded)
         stp_recorder_close();
     stp_profile_release(p);

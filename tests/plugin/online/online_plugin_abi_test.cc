@@ -76,6 +76,34 @@ TEST_F(OnlineAbi, WantsTimesUntilNoCommunicatorDoes)
     EXPECT_EQ(0, mask_);
 }
 
+// A job may have loaded PyTorch's and JAX's.
+TEST_F(OnlineAbi, EachNcclOfAProcessIsAskedForItsOwnTimes)
+{
+    for (int turn = 0; turn < 2; turn++) { // what has ended makes room
+        std::vector<Rank> ranks = Init(2);
+        std::vector<int> masks(9);
+        std::vector<void *> others(masks.size());
+        int n_calls = 0;
+
+        for (size_t i = 0; i < others.size(); i++)
+            EXPECT_EQ(i < 7 ? ncclSuccess : ncclSystemError,
+                      profiler_->init(&others[i], mock_new_comm_id(), &masks[i],
+                                      "", 1, 2, 0, nullptr));
+        Call(ranks, 1 << 20);
+        for (; n_calls < 10000 && !WantsTimes(); n_calls++)
+            Call(ranks, 1 << 20);
+        EXPECT_TRUE(WantsTimes());
+        for (; n_calls < 10000 && WantsTimes(); n_calls++)
+            Call(ranks, 1 << 20);
+        EXPECT_FALSE(WantsTimes());
+        EXPECT_EQ(std::vector<int>(masks.size()), masks);
+        for (void *other : others)
+            profiler_->finalize(other);
+        Finalize(ranks);
+        EXPECT_EQ(0, mask_);
+    }
+}
+
 TEST_F(OnlineAbi, WantsNoTimesWhereARankIsMissing)
 {
     std::vector<Rank> ranks = Init(3, 2);
