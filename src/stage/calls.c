@@ -407,7 +407,7 @@ static void births_open(const struct stp_birth *births, size_t n,
 {
     if (n == 0 || (result != ncclSuccess && result != ncclInProgress))
         return;
-    stp_stage()->pid = (int)getpid();
+    stp_tally_begin();
     n_inside++;
     if (result == ncclSuccess)
         stp_comm_open(births, n);

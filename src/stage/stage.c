@@ -26,7 +26,8 @@ enum {
 
 /* The library's one global.  Its calls are NCCL's, and have no place to keep
  * anything in. */
-static struct stp_stage process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static struct stp_stage process = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                                   .report_lock = PTHREAD_MUTEX_INITIALIZER};
 
 void stp_say(bool is_warning, const char *fmt, ...)
 {
@@ -214,5 +215,5 @@ struct stp_stage *stp_stage(void)
 __attribute__((destructor)) static void stage_end(void)
 {
     if (process.is_open)
-        stp_tally_write();
+        stp_tally_end();
 }

@@ -51,7 +51,10 @@ struct stp_stage {
     size_t max_bytes;     /* STEPTUNE_STAGE_MEMORY, of all communicators */
     unsigned patience_ms; /* STEPTUNE_STAGE_WAIT: for a vote */
     uint64_t part[STP_N_PARTS];
-    char report[STP_PATH_SIZE]; /* STEPTUNE_STAGE_REPORT: a folder; "": none */
+    char report[STP_PATH_SIZE];  /* STEPTUNE_STAGE_REPORT: a folder; "": none */
+    pthread_mutex_t report_lock; /* held while a report is written */
+    bool is_unwritten;           /* and that was said; under that lock */
+    struct stp_thread *writer;   /* of reports */
 
     pthread_mutex_t lock; /* of all that follows; held across no call of NCCL */
     struct stp_comm *buckets[STP_N_BUCKETS];
@@ -66,6 +69,7 @@ struct stp_stage {
     char aside_text[400];    /* why a communicator stepped aside */
     struct stp_tally rows[STP_N_ROWS];
     size_t n_rows;
+    _Atomic bool has_news; /* calls that no report has */
 };
 
 /* Each call of an application begins with it, with an address of its code: the
@@ -81,8 +85,13 @@ struct stp_stage *stp_stage(void);
 void stp_tally_count(int coll, int type, uint64_t n_bytes, int ctas,
                      enum stp_plain why, bool is_captured);
 
+/* Begins with a communicator: reports are written each second that has calls,
+ * so that a process that is killed leaves one, too. */
+void stp_tally_begin(void);
+void stp_tally_end(void); /* at exit */
+
 /* Writes the report, if a folder is set for it and communicators were made:
- * PID.csv, at the end of the last communicator and at exit.  Its columns are
+ * PID.csv, also at the end of the last communicator.  Its columns are
  * collective, type, bytes_from, bytes_to (a power of two, and the bytes below
  * the next), ctas, calls_staged, calls_plain, captured (of both, in graphs) and
  * why; a comment says why a communicator stepped aside, another one that

@@ -9,6 +9,9 @@
 #include "core/names.h"
 #include "plugin/file.h"
 #include "plugin/settings.h"
+#include "plugin/thread.h"
+
+enum { WRITE_MS = 1000, REPORT_BYTES = 1 << 16 };
 
 void stp_tally_count(int coll, int type, uint64_t n_bytes, int ctas,
                      enum stp_plain why, bool is_captured)
@@ -32,6 +35,7 @@ void stp_tally_count(int coll, int type, uint64_t n_bytes, int ctas,
     if (row < p->rows + p->n_rows) {
         row->n_calls++;
         row->n_captured += is_captured;
+        p->has_news = true;
     }
     pthread_mutex_unlock(&p->lock);
 }
@@ -77,7 +81,8 @@ void stp_tally_write(void)
 {
     struct stp_stage *p = stp_stage();
     char path[STP_PATH_SIZE], temporary[STP_PATH_SIZE + 8];
-    bool is_written;
+    char buffer[REPORT_BYTES]; /* no call waits for the disk */
+    bool is_written = false;
     FILE *fp;
     int fd;
 
@@ -87,20 +92,53 @@ void stp_tally_write(void)
             (int)sizeof(path))
         return;
     snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path);
+    pthread_mutex_lock(&p->report_lock);
     fd = stp_file_create(temporary);
     fp = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (fp == NULL) {
-        if (fd >= 0)
-            close(fd);
-        stp_say(true, "cannot write %s", path);
-        return;
-    }
-    pthread_mutex_lock(&p->lock);
-    report_print(p, fp);
-    pthread_mutex_unlock(&p->lock);
-    is_written = fclose(fp) == 0;
-    if (!is_written || rename(temporary, path) != 0) {
+    if (fp != NULL) {
+        setvbuf(fp, buffer, _IOFBF, sizeof(buffer));
+        pthread_mutex_lock(&p->lock);
+        p->has_news = false;
+        report_print(p, fp);
+        pthread_mutex_unlock(&p->lock);
+        is_written = fclose(fp) == 0 && rename(temporary, path) == 0;
+    } else if (fd >= 0)
+        close(fd);
+    if (fd >= 0 && !is_written)
         unlink(temporary);
+    if (!is_written && !p->is_unwritten)
         stp_say(true, "cannot write %s", path);
+    p->is_unwritten |= !is_written;
+    pthread_mutex_unlock(&p->report_lock);
+}
+
+static void tally_write_news(void *unused)
+{
+    if (stp_stage()->has_news)
+        stp_tally_write();
+}
+
+void stp_tally_begin(void)
+{
+    struct stp_stage *p = stp_stage();
+    const int pid = (int)getpid();
+    struct stp_error err;
+
+    pthread_mutex_lock(&p->lock);
+    if (p->pid != pid && p->report[0] != '\0') {
+        stp_thread_stop(p->writer); /* the parent's: only frees */
+        p->writer = NULL;           /* without it all is written at the end */
+        stp_thread_start(tally_write_news, NULL, WRITE_MS, &p->writer, &err);
     }
+    p->pid = pid;
+    pthread_mutex_unlock(&p->lock);
+}
+
+void stp_tally_end(void)
+{
+    struct stp_stage *p = stp_stage();
+
+    stp_thread_stop(p->writer);
+    p->writer = NULL;
+    stp_tally_write();
 }

@@ -685,8 +685,13 @@ const char *const kReport =
 
 TEST_F(StageJobs, ReportEachKindOfCall)
 {
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::seconds(60);
+
     OnTwoRanks(kVersion, [&](int rank, const ncclUniqueId &id) {
         const Api &api = *TheLibraries().told[rank];
+        const std::string report = TheLibraries().reports[rank] + "/" +
+                                   std::to_string(getpid()) + ".csv";
         std::vector<char> data(16384);
         cudaStream_t stream = fake::NewStream();
         ncclConfig_t few = NCCL_CONFIG_DEFAULT(22809), shares = few, old = few;
@@ -739,13 +744,21 @@ TEST_F(StageJobs, ReportEachKindOfCall)
         api.ncclCommRevoke(ended, 0);
         reduce(ended, 1536);
         EXPECT_TRUE(fake::Synchronize(stream));
+        // a process that is killed has said it, too
+        while (
+            (!std::filesystem::exists(report) || ReadFile(report) != kReport) &&
+            std::chrono::steady_clock::now() < deadline)
+            usleep(10000);
+        EXPECT_EQ(ReadFile(report), kReport);
+        reduce(ended, 1536);
         for (ncclComm_t one : {comm, limited, shared, unlimited})
             EXPECT_EQ(api.ncclCommDestroy(one), ncclSuccess);
         EXPECT_EQ(api.ncclCommAbort(ended), ncclSuccess);
     });
     for (const std::string &folder : TheLibraries().reports)
         EXPECT_EQ(ReadFile(folder + "/" + std::to_string(getpid()) + ".csv"),
-                  kReport);
+                  std::regex_replace(std::string(kReport),
+                                     std::regex("1,0,ended"), "2,0,ended"));
 }
 
 // An order of NCCL that the library does not know.

@@ -156,10 +156,11 @@ void stp_staged_text(const struct stp_staged *staged,
                      char text[STP_STAGED_TEXT])
 {
     if (staged->n_processes == 0)
-        snprintf(text, STP_STAGED_TEXT,
-                 "No process said what it staged: it was killed, or made no "
-                 "communicator through the library. `steptune doctor PROGRAM` "
-                 "says how a program finds NCCL.");
+        snprintf(
+            text, STP_STAGED_TEXT,
+            "No process said what it staged: it was killed at once, or made no "
+            "communicator through the library. `steptune doctor PROGRAM` "
+            "says how a program finds NCCL.");
     else
         snprintf(text, STP_STAGED_TEXT,
                  "%" PRIu64 " of %" PRIu64
