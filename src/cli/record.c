@@ -546,8 +546,8 @@ static enum stp_status record_in_folder(struct record *r)
     if (is_first)
         status = stp_folder_begin(r->o->path, r->o->force, &r->folder, &r->err);
     has_folder = is_first && status == STP_OK;
-    if (has_folder && !stp_folder_file(&r->folder, "graphs.xml", graphs))
-        status = stp_fail(&r->err, STP_ERR_IO, "the path is too long");
+    if (has_folder)
+        status = stp_folder_file(&r->folder, "graphs.xml", graphs, &r->err);
     status = stp_world_agree(r->world, status, &r->err);
     if (r->o->log != NULL)
         STP_THEN(status, record_read_log(r, graphs));

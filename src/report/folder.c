@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,13 +10,18 @@
 
 #include "report/file.h"
 
-/* "FOLDER/NAME" or "FOLDERNAME"; false if it is too long. */
-static bool folder_join(char path[STP_FOLDER_PATH], const char *folder,
-                        const char *between, const char *name)
+enum stp_status stp_path_write(char path[STP_FOLDER_PATH],
+                               struct stp_error *err, const char *fmt, ...)
 {
-    int n = snprintf(path, STP_FOLDER_PATH, "%s%s%s", folder, between, name);
+    va_list va;
+    int n;
 
-    return n >= 0 && n < STP_FOLDER_PATH;
+    va_start(va, fmt);
+    n = vsnprintf(path, STP_FOLDER_PATH, fmt, va);
+    va_end(va);
+    if (n >= 0 && n < STP_FOLDER_PATH)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long", path);
 }
 
 /* Calls 'visit' for every file until it returns false; whether it never did. */
@@ -40,7 +46,8 @@ static bool folder_remove_file(void *user, const char *folder, const char *name)
 {
     char path[STP_FOLDER_PATH];
 
-    return folder_join(path, folder, "/", name) && unlink(path) == 0;
+    return stp_path_write(path, NULL, "%s/%s", folder, name) == STP_OK &&
+           unlink(path) == 0;
 }
 
 bool stp_folder_remove(const char *path)
@@ -55,10 +62,8 @@ enum stp_status stp_folder_begin(const char *path, bool replace,
     struct stp_folder f = {.replace = replace};
     struct stat st;
 
-    if (!folder_join(f.path, path, "", "") ||
-        !folder_join(f.temporary, path, ".tmp", ""))
-        return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
-                        path);
+    STP_TRY(stp_path_write(f.path, err, "%s", path));
+    STP_TRY(stp_path_write(f.temporary, err, "%s.tmp", path));
     if (!replace && lstat(path, &st) == 0)
         return stp_fail(err, STP_ERR_IO, "'%.160s' exists; --force replaces it",
                         path);
@@ -70,10 +75,11 @@ enum stp_status stp_folder_begin(const char *path, bool replace,
     return STP_OK;
 }
 
-bool stp_folder_file(const struct stp_folder *folder, const char *name,
-                     char path[STP_FOLDER_PATH])
+enum stp_status stp_folder_file(const struct stp_folder *folder,
+                                const char *name, char path[STP_FOLDER_PATH],
+                                struct stp_error *err)
 {
-    return folder_join(path, folder->temporary, "/", name);
+    return stp_path_write(path, err, "%s/%s", folder->temporary, name);
 }
 
 /* The old files of a folder that is replaced, until the new ones are whole. */
@@ -91,8 +97,8 @@ static bool folder_keep_file(void *user, const char *folder, const char *name)
     for (const char *const *our = kept->ours; *our != NULL; our++)
         if (strcmp(*our, name) == 0)
             return true;
-    return folder_join(from, folder, "/", name) &&
-           stp_folder_file(kept->folder, name, to) &&
+    return stp_path_write(from, NULL, "%s/%s", folder, name) == STP_OK &&
+           stp_folder_file(kept->folder, name, to, NULL) == STP_OK &&
            stp_file_keep(from, to) == 0;
 }
 
@@ -106,7 +112,7 @@ static enum stp_status folder_replace(const struct stp_folder *folder,
 
     if (!folder_for_each(folder->path, folder_keep_file, &kept))
         return stp_cannot(err, "keep the files of", folder->path);
-    if (!folder_join(old, folder->path, ".old", "") ||
+    if (stp_path_write(old, NULL, "%s.old", folder->path) != STP_OK ||
         rename(folder->path, old) != 0)
         return stp_cannot(err, "replace", folder->path);
     if (rename(folder->temporary, folder->path) != 0) {

@@ -9,6 +9,11 @@
 
 enum { STP_FOLDER_PATH = 4096 };
 
+/* Writes a path, as printf() does.  STP_ERR_IO if it is too long. */
+enum stp_status stp_path_write(char path[STP_FOLDER_PATH],
+                               struct stp_error *err, const char *fmt, ...)
+    STP_PRINTF(3, 4);
+
 struct stp_folder {
     char path[STP_FOLDER_PATH];
     char temporary[STP_FOLDER_PATH]; /* write here */
@@ -22,9 +27,10 @@ enum stp_status stp_folder_begin(const char *path, bool replace,
                                  struct stp_folder *folder_ret,
                                  struct stp_error *err);
 
-/* The path of a file in the temporary folder; false if it is too long. */
-bool stp_folder_file(const struct stp_folder *folder, const char *name,
-                     char path[STP_FOLDER_PATH]);
+/* The path of a file in the temporary folder.  STP_ERR_IO if it is too long. */
+enum stp_status stp_folder_file(const struct stp_folder *folder,
+                                const char *name, char path[STP_FOLDER_PATH],
+                                struct stp_error *err);
 
 /* Puts the folder under its name. A folder that it replaces loses the files
  * among the NULL-terminated 'ours' and keeps all others. On failure the old

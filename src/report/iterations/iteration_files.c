@@ -30,16 +30,13 @@ static enum stp_status iteration_save_text(const char *folder, const char *name,
                                            struct stp_error *err)
 {
     char path[STP_FOLDER_PATH];
-    const int path_len = snprintf(path, sizeof(path), "%s/%s", folder, name);
     char *old = NULL;
     size_t old_len;
-    enum stp_status status = STP_OK;
+    enum stp_status status = stp_path_write(path, err, "%s/%s", folder, name);
 
-    if ((size_t)path_len >= sizeof(path))
-        status =
-            stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long", path);
-    else if (stp_read_file(path, len, &old, &old_len, NULL) != STP_OK ||
-             old_len != len || memcmp(old, text, len) != 0)
+    if (status == STP_OK &&
+        (stp_read_file(path, len, &old, &old_len, NULL) != STP_OK ||
+         old_len != len || memcmp(old, text, len) != 0))
         status = stp_file_save(path, text, len, err);
     free(old);
     free(text);

@@ -382,15 +382,11 @@ static enum stp_status iteration_draw(const struct iteration_drawing *d,
                                       struct stp_error *err)
 {
     char path[STP_FOLDER_PATH];
-    enum stp_status status;
+    enum stp_status status = stp_path_write(
+        path, err, "%s/%s%s%s.%s", d->folder, name, setting[0] ? "_" : "",
+        setting, stp_plot_format_name(d->format));
 
-    if ((size_t)snprintf(path, sizeof(path), "%s/%s%s%s.%s", d->folder, name,
-                         setting[0] ? "_" : "", setting,
-                         stp_plot_format_name(d->format)) >= sizeof(path))
-        status = stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
-                          d->folder);
-    else
-        status = stp_chart_save(chart, d->format, d->gnuplot, path, err);
+    STP_THEN(status, stp_chart_save(chart, d->format, d->gnuplot, path, err));
     stp_chart_free(chart);
     return status;
 }

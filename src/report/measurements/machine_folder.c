@@ -257,16 +257,6 @@ static void machine_write_overlap(const struct stp_machine_record *r, FILE *fp)
 
 /* ---- graphs.xml ---- */
 
-static enum stp_status machine_find_path(const struct stp_folder *folder,
-                                         const char *name,
-                                         char path[STP_FOLDER_PATH],
-                                         struct stp_error *err)
-{
-    if (stp_folder_file(folder, name, path))
-        return STP_OK;
-    return stp_fail(err, STP_ERR_IO, "the path is too long");
-}
-
 /* Puts where they are from before what NCCL wrote. */
 static enum stp_status machine_write_graphs(const struct stp_machine_record *r,
                                             const struct stp_folder *folder,
@@ -277,7 +267,7 @@ static enum stp_status machine_write_graphs(const struct stp_machine_record *r,
     struct stp_file file;
     char *text = NULL;
     size_t len = 0;
-    enum stp_status status = machine_find_path(folder, graphs_xml, path, err);
+    enum stp_status status = stp_folder_file(folder, graphs_xml, path, err);
 
     STP_THEN(status, stp_read_file(path, MAX_GRAPHS, &text, &len, err));
     if (status == STP_ERR_IO ||
@@ -316,7 +306,7 @@ machine_write_file(const struct stp_machine_record *r,
     char path[STP_FOLDER_PATH];
     struct stp_file file;
 
-    STP_TRY(machine_find_path(folder, name, path, err));
+    STP_TRY(stp_folder_file(folder, name, path, err));
     STP_TRY(stp_file_begin(path, &file, err));
     write(r, file.fp);
     return stp_file_commit(&file, err);

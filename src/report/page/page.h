@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "core/status.h"
+#include "report/folder.h"
 
 enum stp_page_source {
     STP_PAGE_POLICY,
@@ -48,12 +49,10 @@ enum stp_status stp_page_save(const struct stp_page_sources *sources,
 
 /* ---- which files a page is made from ---- */
 
-enum { STP_PAGE_PATH = 4096 };
-
 /* Must not be moved. */
 struct stp_page_found {
-    char path[STP_PAGE_N_SOURCES][STP_PAGE_PATH]; /* "": none */
-    struct stp_page_sources sources;              /* the same */
+    char path[STP_PAGE_N_SOURCES][STP_FOLDER_PATH]; /* "": none */
+    struct stp_page_sources sources;                /* the same */
 };
 
 /* Sorts the 'n' files and folders at 'paths' by content: measurements, or else

@@ -30,18 +30,6 @@ static const struct {
                                  ".overlap-verify.csv"},
 };
 
-/* Writes the first 'len' bytes of 'base', then 'end'. */
-static enum stp_status page_find_join(const char *base, size_t len,
-                                      const char *end, char path[STP_PAGE_PATH],
-                                      struct stp_error *err)
-{
-    if (snprintf(path, STP_PAGE_PATH, "%.*s%s", (int)len, base, end) >=
-        STP_PAGE_PATH)
-        return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
-                        base);
-    return STP_OK;
-}
-
 static enum stp_status page_find_add(struct stp_page_found *found,
                                      enum stp_page_source kind,
                                      const char *path, struct stp_error *err)
@@ -52,7 +40,7 @@ static enum stp_status page_find_add(struct stp_page_found *found,
                         "is of one run (several: `steptune plot`)",
                         found->path[kind], path, kinds[kind].content);
     found->sources.is_named[kind] = true;
-    return page_find_join(path, strlen(path), "", found->path[kind], err);
+    return stp_path_write(found->path[kind], err, "%s", path);
 }
 
 /* How many bytes stand before that end; 0: the text has another one. */
@@ -138,11 +126,11 @@ static enum stp_status page_find_add_folder(struct stp_page_found *found,
 {
     static const enum stp_page_source first[] = {STP_PAGE_POLICY,
                                                  STP_PAGE_SWEEP};
-    char path[STP_PAGE_PATH], name[2][NAME_MAX + 2];
+    char path[STP_FOLDER_PATH], name[2][NAME_MAX + 1];
     size_t n[2] = {0, 0};
     DIR *dir;
 
-    STP_TRY(page_find_join(folder, strlen(folder), "/rounds.csv", path, err));
+    STP_TRY(stp_path_write(path, err, "%s/rounds.csv", folder));
     if (access(path, F_OK) == 0)
         return page_find_add_file(found, path, err);
     dir = opendir(folder);
@@ -151,7 +139,7 @@ static enum stp_status page_find_add_folder(struct stp_page_found *found,
     for (struct dirent *e; (e = readdir(dir)) != NULL;)
         for (int i = 0; i < 2; i++)
             if (page_find_stem(e->d_name, kinds[first[i]].suffix)) {
-                snprintf(name[i], sizeof(name[i]), "/%s", e->d_name);
+                snprintf(name[i], sizeof(name[i]), "%s", e->d_name);
                 n[i]++;
             }
     closedir(dir);
@@ -163,7 +151,7 @@ static enum stp_status page_find_add_folder(struct stp_page_found *found,
                             folder, kinds[first[i]].suffix);
         if (n[i] == 0)
             continue;
-        STP_TRY(page_find_join(folder, strlen(folder), name[i], path, err));
+        STP_TRY(stp_path_write(path, err, "%s/%s", folder, name[i]));
         return page_find_add(found, first[i], path, err);
     }
     return stp_fail(
@@ -191,7 +179,7 @@ enum stp_status stp_page_find(const char *const *paths, size_t n,
     char *graph = found->path[STP_PAGE_GRAPH];
 
     if (n == 1 && graph[0] != '\0') { /* a sweep in CUDA graphs */
-        memcpy(sweep, graph, STP_PAGE_PATH);
+        memcpy(sweep, graph, STP_FOLDER_PATH);
         graph[0] = '\0';
     }
     /* The other policies have its name, and a suffix. */
@@ -199,7 +187,8 @@ enum stp_status stp_page_find(const char *const *paths, size_t n,
         const size_t n_bytes = page_find_stem(found->path[k], kinds[k].suffix);
 
         if (n_bytes > 0 && policy[0] == '\0' && sweep[0] == '\0')
-            STP_TRY(page_find_join(found->path[k], n_bytes, "", policy, err));
+            STP_TRY(stp_path_write(policy, err, "%.*s", (int)n_bytes,
+                                   found->path[k]));
     }
     /* Further files lie beside the policy, or else beside the sweep, under its
      * name. */
@@ -213,10 +202,11 @@ enum stp_status stp_page_find(const char *const *paths, size_t n,
         stem = page_find_stem(sweep, kinds[STP_PAGE_SWEEP].suffix);
     for (int k = STP_PAGE_OVERLAP_POLICY; stem > 0 && k < STP_PAGE_N_SOURCES;
          k++) {
-        char path[STP_PAGE_PATH];
+        char path[STP_FOLDER_PATH];
 
-        STP_TRY(page_find_join(base, k < STP_PAGE_SWEEP ? strlen(base) : stem,
-                               kinds[k].suffix, path, err));
+        STP_TRY(stp_path_write(path, err, "%.*s%s",
+                               (int)(k < STP_PAGE_SWEEP ? strlen(base) : stem),
+                               base, kinds[k].suffix));
         if (found->path[k][0] == '\0' && access(path, F_OK) == 0)
             memcpy(found->path[k], path, sizeof(path));
     }
