@@ -3,12 +3,10 @@
 
 #include <limits.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/room.h"
 #include "core/text.h"
-#include "launch/take.h"
 
 /* Characters as web pages write them and, behind a backslash, JSON. */
 static const struct {
@@ -206,12 +204,4 @@ size_t stp_plain(char *text, size_t len)
             *out++ = '\n';
     }
     return (size_t)(out - text);
-}
-
-char *stp_plain_copy(const char *text, size_t *len)
-{
-    char *copy = stp_take(*len + 1, 1);
-
-    *len = stp_plain(memcpy(copy, text, *len), *len);
-    return copy;
 }

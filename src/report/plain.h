@@ -10,6 +10,3 @@
 /* Takes that away from the text, in place, and the blanks at ends of lines; a
  * line stays one, but for JSON that holds several.  Returns its new length. */
 size_t stp_plain(char *text, size_t len);
-
-/* Likewise of a copy, to be freed with free(). */
-char *stp_plain_copy(const char *text, size_t *len);

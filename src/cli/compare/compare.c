@@ -335,7 +335,7 @@ static int compare_body(void *user, const struct stp_world *world)
         status = compare_run_session(s);
         stp_folder_remove(s->temporary);
     }
-    stp_job_runs_free(&s->runs);
+    free(s->runs.runs);
     munmap(s, size);
     if (status != STP_EXIT_OK && world->size > 1)
         exit(status);

@@ -12,6 +12,7 @@
 #include "analyse/traces/traces.h"
 #include "cli/compare/compare.h"
 #include "core/text.h"
+#include "launch/take.h"
 #include "report/folder.h"
 #include "report/learning/ledgers.h"
 
@@ -400,6 +401,7 @@ static int attempt_read(void *user)
 static int attempt_take(struct attempt *a)
 {
     const struct stp_job reader = {.body = attempt_read, .user = a};
+    struct stp_job_runs *runs = &a->s->runs;
     struct stp_job_end end;
     struct stp_error err;
 
@@ -411,8 +413,10 @@ static int attempt_take(struct attempt *a)
         return STP_EXIT_OK;
     if (end.status > STP_JOB_SIGNAL)
         return attempt_complain(a, "could not be read to its end");
-    if (end.status == STP_EXIT_OK)
-        stp_job_runs_add(&a->s->runs, &a->s->run);
+    if (end.status == STP_EXIT_OK) {
+        STP_TAKE_ROOM(runs->runs, runs->n, runs->capacity);
+        runs->runs[runs->n++] = a->s->run;
+    }
     return end.status;
 }
 

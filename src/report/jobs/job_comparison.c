@@ -1,20 +1,10 @@
 #include "report/jobs/job_comparison.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "analyse/jobs/steps.h"
-#include "launch/take.h"
 #include "report/file.h"
 #include "report/table.h"
-
-/* ---- runs ---- */
-
-void stp_job_runs_add(struct stp_job_runs *runs, const struct stp_job_run *run)
-{
-    STP_TAKE_ROOM(runs->runs, runs->n, runs->capacity);
-    runs->runs[runs->n++] = *run;
-}
 
 enum stp_status stp_job_runs_save(const char *path,
                                   const struct stp_job_runs *runs,
@@ -23,7 +13,6 @@ enum stp_status stp_job_runs_save(const char *path,
     struct stp_file file;
 
     STP_TRY(stp_file_begin(path, &file, err));
-
     fprintf(file.fp,
             "# Runs of a job under several arms.\n# command: %s\n# step time: "
             "%s\n",
@@ -40,18 +29,8 @@ enum stp_status stp_job_runs_save(const char *path,
             fprintf(file.fp, "%.17g", run->loss);
         fprintf(file.fp, ",%.3f\n", run->start_s);
     }
-
-    return stp_file_end(&file, STP_OK, err);
+    return stp_file_commit(&file, err);
 }
-
-void stp_job_runs_free(struct stp_job_runs *runs)
-{
-    free(runs->runs);
-    runs->runs = NULL;
-    runs->n = runs->capacity = 0;
-}
-
-/* ---- what they say ---- */
 
 enum { TOLD_START_S = 5 }; /* a shorter one is not said */
 

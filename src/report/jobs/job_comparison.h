@@ -18,18 +18,14 @@ struct stp_job_runs {
                                      job prints; "": it is GPU time */
     char labels[STP_JOB_ARMS][STP_JOB_LABEL]; /* of the arms */
     unsigned n_arms;
-    struct stp_job_run *runs;
+    struct stp_job_run *runs; /* to be freed with free() */
     size_t n;
     size_t capacity;
 };
 
-void stp_job_runs_add(struct stp_job_runs *runs, const struct stp_job_run *run);
-
 enum stp_status stp_job_runs_save(const char *path,
                                   const struct stp_job_runs *runs,
                                   struct stp_error *err);
-
-void stp_job_runs_free(struct stp_job_runs *runs);
 
 /* Prints a row an arm, and sentences: of each arm against the baseline, of
  * losses, and of what the times are.  Or one JSON object.  With no complete

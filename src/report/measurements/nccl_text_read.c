@@ -865,11 +865,13 @@ enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
     if (memchr(text, '\0', len < 4096 ? len : 4096) != NULL && what != NULL &&
         strstr(STP_MEASURED, what) == NULL)
         return stp_refuse_kind(text, len, STP_MEASURED, err);
-    if (r.is_json)
+    if (r.is_json) {
         status = stp_nccl_json_to_text(text, len, &own, &len, &r.log.settings,
                                        &reason);
-    else
-        own = stp_plain_copy(text, &len);
+    } else {
+        STP_TAKE(own, len + 1);
+        len = stp_plain(memcpy(own, text, len), len);
+    }
     STP_THEN(status, text_read_text(&r, own, len));
     if (status == STP_OK) {
         if (data->nccl[0] == '\0')
