@@ -42,9 +42,7 @@ enum stp_status stp_file_save(const char *path, const char *text, size_t len,
                               struct stp_error *err);
 
 /* link(), or a copy where that is refused: by file systems without hard links,
- * or of a file that another user owns.  -1 and errno, EEXIST if 'kept' is
- * there.
- */
+ * or of a file of another user.  -1 and errno, EEXIST if 'kept' is there. */
 int stp_file_keep(const char *path, const char *kept);
 
 /* Flushes a file or standard output, which messages call 'name'.  STP_ERR_IO if

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "analyse/objective.h"
 #include "core/csv.h"
@@ -215,7 +214,6 @@ static void policy_write_doubts(const struct stp_policy_origin *origin,
 static void policy_write(const struct stp_derived *derived,
                          const struct stp_policy_origin *origin, FILE *fp)
 {
-
     stp_same_bits_write(origin, fp);
     if (origin->why_not != NULL) {
         fprintf(fp,

@@ -81,8 +81,7 @@ void stp_policy_mark_read(const char *text, size_t len,
 void stp_policy_hash_name(const struct stp_policy *policy,
                           char name[STP_POLICY_HASH_NAME]);
 
-/* Likewise, of the policy in the file 'path'.  The status of stp_policy_load().
- */
+/* Likewise, of the policy in the file 'path'.  As stp_policy_load(). */
 enum stp_status stp_policy_file_hash(const char *path,
                                      char hash_ret[STP_POLICY_HASH_NAME],
                                      struct stp_error *err);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyse/order.h"
 #include "core/dtype.h"
 #include "core/qsort.h"
 #include "core/room.h"
@@ -282,12 +283,7 @@ struct ranked {
 static bool curves_comparable(const struct stp_curve *a,
                               const struct stp_curve *b)
 {
-    return a->like.coll == b->like.coll && a->data == b->data &&
-           a->like.n_ranks == b->like.n_ranks &&
-           a->like.n_nodes == b->like.n_nodes && a->like.type == b->like.type &&
-           a->like.op == b->like.op && a->like.root == b->like.root &&
-           a->like.in_place == b->like.in_place &&
-           a->like.graph == b->like.graph;
+    return a->data == b->data && stp_order_kinds(&a->like, &b->like) == 0;
 }
 
 /* AUTO first, then the fastest arms, then in the order of the files. */

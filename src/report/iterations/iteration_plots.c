@@ -74,9 +74,7 @@ iteration_group_at(const struct stp_iteration_summary *all, size_t i)
     struct iteration_group g = {&all->settings[i], 1};
 
     while (i + g.n < all->n_settings &&
-           stp_order_kinds(&g.settings[0].like, &g.settings[g.n].like) == 0 &&
-           stp_workload_order(&g.settings[0].like.work,
-                              &g.settings[g.n].like.work) == 0)
+           stp_order_kinds(&g.settings[0].like, &g.settings[g.n].like) == 0)
         g.n++;
     return g;
 }

@@ -230,8 +230,7 @@ const double *stp_iteration_next(const struct stp_iterations *iterations,
         at->sample += row->iters;
         if (row->n_bytes == like->n_bytes &&
             stp_arm_equal(&row->arm, &arm->arm) &&
-            stp_order_kinds(row, like) == 0 &&
-            stp_workload_order(&row->work, &like->work) == 0) {
+            stp_order_kinds(row, like) == 0) {
             *n_ret = row->iters;
             return us;
         }

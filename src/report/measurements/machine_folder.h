@@ -53,7 +53,6 @@ struct stp_recorded {
 /* Choices that are alike. */
 size_t stp_recorded_alike(const struct stp_recorded *recorded);
 
-/* A few lines, with the first choices that differ, or all as JSON.
- */
+/* A few lines, with the first choices that differ, or all as JSON. */
 void stp_print_recorded(const struct stp_recorded *recorded, bool is_json,
                         FILE *fp);

@@ -43,8 +43,7 @@
 void stp_measurements_write(const struct stp_dataset *data, const char *made_by,
                             FILE *fp);
 
-/* Like stp_measurements_write(), but to the file 'path', whole or not at all.
- */
+/* Likewise to the file 'path', whole or not at all. */
 enum stp_status stp_measurements_save(const struct stp_dataset *data,
                                       const char *made_by, const char *path,
                                       struct stp_error *err);

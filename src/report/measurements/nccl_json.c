@@ -156,8 +156,7 @@ static enum stp_status json_write_text(const cJSON *item,
     return STP_OK;
 }
 
-/* Parses a list, or values one after the other as one; NULL if there is none.
- */
+/* Parses a list, or values in a row as one; NULL if there is none. */
 static cJSON *json_parse(const char *json, size_t len, const char **end)
 {
     cJSON *root = cJSON_ParseWithLengthOpts(json, len, end, false), *list;

@@ -96,8 +96,7 @@ void stp_nccl_text_write_foot(const struct stp_nccl_text_total *total, int coll,
                               FILE *fp);
 
 /* One row out of the measurements that differ from 'like' in round and place
- * alone: means of the rounds' means, and the most wrong elements of any round.
- */
+ * alone: means of rounds' means, and the most wrong elements of any round. */
 struct stp_nccl_text_row
 stp_nccl_text_collapse(const struct stp_dataset *data,
                        const struct stp_measurement *like);
@@ -129,8 +128,7 @@ stp_nccl_text_collapse(const struct stp_dataset *data,
  * what redop, root, count and bandwidths tell.  *settings_ret, unless NULL, is
  * how NCCL was set up, as far as the log or the JSON says.
  *
- * STP_ERR_SYNTAX with line and column, or STP_ERR_NOMEM; *data is empty then.
- */
+ * STP_ERR_SYNTAX with line and column, STP_ERR_NOMEM; *data is empty then. */
 enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
                                    unsigned n_ranks, struct stp_dataset *data,
                                    struct stp_nccl_settings *settings_ret,

@@ -40,8 +40,7 @@ struct stp_nccl_columns {
 };
 
 /* Splits at blanks, commas, quotes, colours of a terminal and, unless NULL, a
- * launcher's prefix; returns how many words there are, at most STP_NCCL_WORDS.
- */
+ * launcher's prefix; returns how many words there are, up to STP_NCCL_WORDS. */
 size_t stp_nccl_split(const char *line, size_t len,
                       const struct stp_field *prefix, struct stp_field *words);
 

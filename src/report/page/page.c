@@ -326,8 +326,7 @@ static void view_summary(const struct stp_page_data *data,
     struct stp_page_overlap overlap;
     char sentence[STP_PAGE_TEXT];
 
-    cJSON_AddStringToObject(view, "title",
-                            data->title != NULL ? data->title : usual);
+    stp_json_word(view, "title", data->title != NULL ? data->title : usual);
     stp_page_sentence(summary, sentence);
     view_lead(leads, sentence, summary->n_slower > 0);
     page_sum_up_overlap(&data->files[STP_PAGE_OVERLAP_VERIFY].iterations,
@@ -534,9 +533,8 @@ static void view_memory(const struct stp_page_file *file,
             cJSON_DeleteItemFromObject(rule, "gain_over_best_most");
         }
         cJSON_AddBoolToObject(rule, "overlaps", m->rule.overlap != 0);
-        cJSON_AddStringToObject(
-            rule, "register_as",
-            stp_memory_text(m->rule.memory, m->rule.min_ctas, text));
+        stp_json_word(rule, "register_as",
+                      stp_memory_text(m->rule.memory, m->rule.min_ctas, text));
         for (size_t k = 0; k < m->n_evidence; k++)
             stp_put_memory_size(table, i, k, &evidence);
     }
@@ -616,8 +614,7 @@ static void view_file(const struct stp_page_file *set, const char *contents,
             cJSON *source = stp_json_row(sources);
 
             stp_json_number(source, "n", (double)count.n[i]);
-            cJSON_AddStringToObject(source, "name",
-                                    stp_source_name((enum stp_source)i));
+            stp_json_word(source, "name", stp_source_name((enum stp_source)i));
         }
     for (size_t i = 0; i < set->data.n_rows; i++) {
         const unsigned n = set->data.rows[i].iters;

@@ -1,6 +1,7 @@
 /* page_template.c - fills an HTML template from JSON */
 #include "report/page/page_data.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -15,21 +16,12 @@ static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
  * character, or NULL. */
 static const char *html_entity(unsigned char c)
 {
-    switch (c) {
-    case '&':
-        return "&amp;";
-    case '<':
-        return "&lt;";
-    case '>':
-        return "&gt;";
-    case '"':
-        return "&quot;";
-    case '\'':
-        return "&#39;";
-    default:
-        return (c < 0x20 && c != '\t' && c != '\n') || c == 0x7f ? replacement
-                                                                 : NULL;
-    }
+    static const char *const entities[UCHAR_MAX + 1] = {
+        ['&'] = "&amp;",  ['<'] = "&lt;",   ['>'] = "&gt;",
+        ['"'] = "&quot;", ['\''] = "&#39;", [0x7f] = replacement,
+    };
+
+    return c < 0x20 && c != '\t' && c != '\n' ? replacement : entities[c];
 }
 
 void stp_html_text(const char *text, size_t len, FILE *fp)

@@ -100,8 +100,7 @@ stp_count_verdicts(const struct stp_comparisons *comparisons);
 
 /* Prints the count in a sentence; and a bound of the loss at any of all sizes,
  * in another, if there are intervals and none is slower.  'tuner' is that which
- * AUTO asks,
- * "" if none; then also what NCCL alone gains over AUTO. */
+ * AUTO asks, "" if none; then also what NCCL alone gains over AUTO. */
 void stp_print_verdict_count(const char *tuner,
                              const struct stp_comparisons *comparisons,
                              FILE *fp);
@@ -132,7 +131,6 @@ struct stp_choice_cases {
 
 /* Prints a row for each run of versions that choose alike, or with a column a
  * case, and why cases fail; or adds it to a result in JSON (NULL: text). */
-struct stp_table;
 void stp_put_choices(const struct stp_choice_cases *choices,
                      struct stp_table *json, FILE *fp);
 
@@ -174,8 +172,6 @@ void stp_print_override(const struct stp_override *o, FILE *fp);
 
 void stp_print_why(const struct stp_why_report *report, bool is_json, FILE *fp);
 
-/* A row for each collective and size of the trace, with AUTO's and the plugin's
- * choice; in JSON for each row of the trace. */
 /* A line: the format of a trace, and how much is in it; another that names the
  * rows that are not played, if there are any. */
 void stp_print_trace(const struct stp_trace *trace, FILE *fp);
@@ -192,6 +188,8 @@ void stp_print_trace_step(const struct stp_trace *trace,
 void stp_print_unaligned(const struct stp_trace *trace,
                          const struct stp_replay *replay, FILE *fp);
 
+/* A row for each collective and size of the trace, with AUTO's and the plugin's
+ * choice; in JSON for each row of the trace. */
 void stp_print_replay(const struct stp_trace *trace,
                       const struct stp_replay *replay, bool is_json, FILE *fp);
 

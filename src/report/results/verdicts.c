@@ -203,8 +203,7 @@ void stp_print_verdict_count(const char *tuner,
     const struct stp_point *wide;
     size_t n_wide;
     const double least = stp_verify_least_gain(comparisons, &wide, &n_wide);
-    const size_t n = count.n_same + count.n_faster + count.n_unsure +
-                     count.n_slower + count.n_equal;
+    const size_t n = comparisons->n_points;
     struct stp_paragraph paragraph;
     FILE *fp = stp_paragraph_begin(&paragraph, out);
     char subject[64];
@@ -271,8 +270,7 @@ void stp_print_unfollowed(const struct stp_comparisons *comparisons, FILE *fp)
 {
     const struct stp_verdict_count n = stp_count_verdicts(comparisons);
 
-    if (n.n_same == 0 ||
-        n.n_faster + n.n_unsure + n.n_slower + n.n_equal + n.n_by_model > 0)
+    if (n.n_same == 0 || n.n_same < comparisons->n_points)
         return;
     stp_print_paragraph("The plugin chose nothing else than NCCL at any of "
                         "these sizes: the rules name what NCCL chooses anyway, "
