@@ -112,43 +112,36 @@ static int check_complain(const char *path, enum stp_policy_kind kind,
     return STP_EXIT_FAILED;
 }
 
-/* Says if the rules were derived against another tuner than the one that jobs
- * here have; one that is not found here may be in the job. */
-static void check_baseline(const char *path, const struct stp_check_options *o)
-{
-    struct stp_found_tuner lower;
-    struct stp_policy *policy;
-    char why[STP_BASELINE_TEXT];
-
-    if (stp_policy_parse(o->kind, o->csv, o->len, &policy, NULL) != STP_OK)
-        return;
-    if (stp_policy_baseline(policy)[0] != '\0') {
-        stp_find_lower(stp_chain_setting(), STP_NEWEST_TUNER, &lower);
-        if (lower.version > 0 && stp_baseline_differs(policy, lower.name, why))
-            stp_complain("%s: %s", path, why);
-    }
-    stp_policy_free(policy);
-}
-
 /* Returns the exit status. */
 static int check_run(const struct check_options *o, char *csv, size_t len)
 {
-    const char *policy = o->policy.v[0];
+    const char *path = o->policy.v[0];
     const struct stp_check_options options = {
-        .csv = csv, .len = len, .kind = stp_policy_kind_of_file(policy)};
+        .csv = csv, .len = len, .kind = stp_policy_kind_of_file(path)};
+    struct stp_policy *policy = NULL;
+    struct stp_found_tuner lower;
+    char why[STP_BASELINE_TEXT];
     struct stp_findings findings;
     struct stp_error err;
     size_t n_warnings;
     int exit_status = STP_EXIT_OK;
 
     if (stp_check(&options, &findings, &err) != STP_OK)
-        return check_complain(policy, options.kind, csv, len, &err);
-    check_baseline(policy, &options);
+        return check_complain(path, options.kind, csv, len, &err);
+    /* Rules may be derived against another tuner than the one that jobs here
+     * have; one that is not found here may be in the job. */
+    if (stp_policy_parse(options.kind, csv, len, &policy, NULL) == STP_OK &&
+        stp_policy_baseline(policy)[0] != '\0') {
+        stp_find_lower(stp_chain_setting(), STP_NEWEST_TUNER, &lower);
+        if (lower.version > 0 && stp_baseline_differs(policy, lower.name, why))
+            stp_complain("%s: %s", path, why);
+    }
+    stp_policy_free(policy);
     n_warnings = stp_count_findings(&findings, o->fix).n_warnings;
     if (o->fix && check_fix(o, csv, len, &findings, &err) != STP_OK)
-        exit_status = stp_complain_error(policy, &err);
+        exit_status = stp_complain_error(path, &err);
     else
-        stp_print_findings(&findings, policy, o->fix, o->json, stdout);
+        stp_print_findings(&findings, path, o->fix, o->json, stdout);
     if (n_warnings > 0)
         exit_status = STP_EXIT_FAILED;
     stp_findings_free(&findings);

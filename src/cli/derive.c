@@ -28,13 +28,6 @@ struct derive_input {
     struct stp_arm arm;
 };
 
-/* All files, which are of one kind.  Begin with 0. */
-struct derive_data {
-    bool is_text; /* of nccl-tests, or ours: a pass of one arm after the other;
-                     else the CSV of `steptune sweep` or `steptune iterate` */
-    struct stp_dataset data;
-};
-
 /* In the order of 'outputs'. */
 enum derive_output { DERIVE_POLICY, DERIVE_MEMORY, DERIVE_STAGE };
 
@@ -122,11 +115,13 @@ static const struct stp_command_line derive_line = {
 static const char ours[] = "measurements of Steptune";
 static const char theirs[] = "text of nccl-tests";
 
-/* Reads a file. */
-static enum stp_status load_file(const struct derive_options *o,
-                                 const struct derive_input *input,
-                                 bool is_first, struct derive_data *data,
-                                 struct stp_error *err)
+/* Adds a file's measurements.  All files are of one kind: '*are_text' if they
+ * are text of nccl-tests, or ours, of one arm after the other. */
+static enum stp_status derive_load(const struct derive_options *o,
+                                   const struct derive_input *input,
+                                   bool is_first, bool *are_text,
+                                   struct stp_dataset *data,
+                                   struct stp_error *err)
 {
     bool is_text;
     char *text;
@@ -136,8 +131,8 @@ static enum stp_status load_file(const struct derive_options *o,
     STP_TRY(stp_read_file(input->path, STP_MEASUREMENTS_MAX, &text, &len, err));
     is_text = stp_nccl_text_is(text, len);
     if (is_first)
-        data->is_text = is_text;
-    if (is_text != data->is_text)
+        *are_text = is_text;
+    if (is_text != *are_text)
         status = STP_REFUSE(err, "%s, expected %s as in the file before",
                             is_text ? theirs : ours, is_text ? ours : theirs);
     else if (input->has_arm && !is_text)
@@ -150,15 +145,15 @@ static enum stp_status load_file(const struct derive_options *o,
             "%s, which name their collectives and ranks, expected %s for %s",
             ours, theirs, o->coll >= 0 ? "--collective" : "--ranks");
     else if (is_text)
-        status = stp_nccl_text_add(text, len, o->coll, o->n_ranks,
-                                   input->has_arm ? &input->arm : NULL,
-                                   &data->data, err);
+        status =
+            stp_nccl_text_add(text, len, o->coll, o->n_ranks,
+                              input->has_arm ? &input->arm : NULL, data, err);
     else
-        status = stp_measurements_read(text, len, &data->data, err);
+        status = stp_measurements_read(text, len, data, err);
     free(text);
     /* each file's own; pooled data keep one */
     if (status == STP_OK)
-        stp_report_text(input->path, &data->data);
+        stp_report_text(input->path, data);
     return status;
 }
 
@@ -317,9 +312,9 @@ static enum stp_status memory_derive(const struct derive_options *o,
 }
 
 /* Reads the files, and derives of them; returns the exit status. */
-static int derive_run(const struct derive_options *o, struct derive_data *data)
+static int derive_run(const struct derive_options *o, struct stp_dataset *data)
 {
-    bool has_auto = false;
+    bool are_text = false, has_auto = false;
     struct stp_error err;
     enum stp_status status;
     int exit_status;
@@ -332,42 +327,42 @@ static int derive_run(const struct derive_options *o, struct derive_data *data)
                 return stp_complain("%s: given twice, its rounds would count "
                                     "twice",
                                     input->path);
-        if (load_file(o, input, i == 0, data, &err) != STP_OK)
+        if (derive_load(o, input, i == 0, &are_text, data, &err) != STP_OK)
             return stp_complain_error(input->path, &err);
     }
-    if (data->is_text && !o->trust_passes)
+    if (are_text && !o->trust_passes)
         return stp_complain(
             "these are runs of one arm after the other, of which drift may be "
             "the gain, expected --trust-passes to use them all the same");
-    for (size_t i = 0; i < data->data.n_rows; i++)
-        has_auto |= data->data.rows[i].arm.kind == STP_ARM_AUTO;
-    if (data->is_text && !has_auto)
+    for (size_t i = 0; i < data->n_rows; i++)
+        has_auto |= data->rows[i].arm.kind == STP_ARM_AUTO;
+    if (are_text && !has_auto)
         return stp_complain("no run of NCCL's own choice to compare with, "
                             "expected one, such as --arm auto=FILE");
-    if (data->data.nodes == STP_NODES_UNKNOWN)
+    if (data->nodes == STP_NODES_UNKNOWN)
         return stp_complain("the list of ranks is not whole, which tells the "
                             "nodes, expected all of it (# Using devices), or "
                             "NCCL's log of the run (NCCL_DEBUG=INFO)");
-    if (data->data.nodes == STP_NODES_HOSTS &&
-        strncmp(data->data.gpu, "NVIDIA GB", 9) == 0)
+    if (data->nodes == STP_NODES_HOSTS &&
+        strncmp(data->gpu, "NVIDIA GB", 9) == 0)
         stp_complain("warning: nNodes counts hosts, but NCCL those of an "
                      "NVLink domain as one: its log of a run tells them");
-    exit_status = stp_report_wrong(NULL, &data->data, false);
-    status = o->as == DERIVE_POLICY ? derive_policy(o, &data->data, &err)
-                                    : memory_derive(o, &data->data, &err);
+    exit_status = stp_report_wrong(NULL, data, false);
+    status = o->as == DERIVE_POLICY ? derive_policy(o, data, &err)
+                                    : memory_derive(o, data, &err);
     return status == STP_OK ? exit_status : stp_complain_error(NULL, &err);
 }
 
 int stp_cmd_derive(int argc, char **argv)
 {
     struct derive_options o = {0};
-    struct derive_data data = {0};
+    struct stp_dataset data = {0};
     int exit_status;
 
     STP_TAKE(o.inputs, (size_t)argc);
     stp_options_read(&derive_line, argc, argv, &o);
     exit_status = derive_run(&o, &data);
-    stp_dataset_free(&data.data);
+    stp_dataset_free(&data);
     free(o.inputs);
     return exit_status;
 }

@@ -431,25 +431,6 @@ static void explain_print_unplayed(const struct explain *e)
     }
 }
 
-/* Prints NCCL's choices under the variables that are set and by version, where
- * these were asked, or adds them to a result in JSON. */
-static void explain_print_choices(const struct explain *e,
-                                  const struct stp_choice_cases *set,
-                                  const struct stp_choice_cases *versions,
-                                  struct stp_table *json)
-{
-    if (set->n > 0)
-        stp_put_choices(set, json, stdout);
-    if (json == NULL)
-        explain_print_unplayed(e);
-    if (versions->n == 0)
-        return;
-    if (json == NULL && e->o->nccl == NULL)
-        printf("\nBy version, on the search graphs of NCCL %s%s:\n\n", e->nccl,
-               set->n > 0 ? ", under all that is set" : "");
-    stp_put_choices(versions, json, stdout);
-}
-
 /* Explains all ranges: of the plugin, or of NCCL alone. */
 static enum stp_status explain_all(struct explain *e)
 {
@@ -473,8 +454,15 @@ static enum stp_status explain_all(struct explain *e)
     if (status == STP_OK && explanation.n_ranges > 0)
         stp_put_explanation(&explanation, e->o->policy, e->o->table,
                             e->is_alone, t, stdout);
-    if (status == STP_OK)
-        explain_print_choices(e, &set, &versions, t);
+    if (status == STP_OK && set.n > 0)
+        stp_put_choices(&set, t, stdout);
+    if (status == STP_OK && is_text)
+        explain_print_unplayed(e);
+    if (status == STP_OK && versions.n > 0 && is_text && e->o->nccl == NULL)
+        printf("\nBy version, on the search graphs of NCCL %s%s:\n\n", e->nccl,
+               set.n > 0 ? ", under all that is set" : "");
+    if (status == STP_OK && versions.n > 0)
+        stp_put_choices(&versions, t, stdout);
     if (status == STP_OK && !is_text)
         stp_table_end(&all, stdout);
     else

@@ -466,7 +466,7 @@ static int iterate_prepare_plugin(struct iterate_command *c)
 /* Checks the arms for the collectives that the modes have. */
 static int iterate_check_arms(const struct iterate_options *o)
 {
-    int colls[STP_N_MODES + 1] = {ncclFuncAllReduce};
+    int colls[STP_N_MODES + 1] = {ncclFuncAllReduce, ncclFuncAllGather};
     size_t n = 0;
 
     if (o->trace != NULL) /* any */
@@ -474,8 +474,6 @@ static int iterate_check_arms(const struct iterate_options *o)
     for (unsigned i = 0; i < o->work.n_modes; i++)
         colls[n++] = o->work.modes[i] == STP_MODE_FSDP ? ncclFuncAllGather
                                                        : ncclFuncAllReduce;
-    if (n == 0 && o->find_regimes)
-        colls[1] = ncclFuncAllGather;
     if (n == 0)
         n = o->find_regimes ? 2 : 1;
     return stp_check_arms(o->arms, o->channels, colls, n);

@@ -187,17 +187,14 @@ int stp_choose_machine(const char *on, char path[STP_CLI_PATH])
     return STP_EXIT_NOTHING;
 }
 
-/* A library of ours: ../lib/FOLDER/NAME, or where the system has libraries. */
-static enum stp_status locate_library(const char *folder, const char *name,
-                                      char path[STP_CLI_PATH],
+/* A library of ours: ../lib/FILE, or where the system has libraries. */
+static enum stp_status locate_library(const char *file, char path[STP_CLI_PATH],
                                       struct stp_error *err)
 {
     static const char *const places[] = {"../lib", "../" STP_LIBDIR};
     bool one = strcmp(places[0], places[1]) == 0;
     char here[STP_CLI_PATH];
-    char file[128];
 
-    snprintf(file, sizeof(file), "%s%s", folder, name);
     locate_program(here);
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
         if (locate_file(path, here, places[i], file))
@@ -212,7 +209,7 @@ enum stp_status stp_find_plugin(const char *name, char path[STP_CLI_PATH],
     char file[64];
 
     snprintf(file, sizeof(file), "libnccl-tuner-%s.so", name);
-    return locate_library("", file, path, err);
+    return locate_library(file, path, err);
 }
 
 int stp_find_staging(const char *rules, char absolute[STP_CLI_PATH],
@@ -230,7 +227,7 @@ int stp_find_staging(const char *rules, char absolute[STP_CLI_PATH],
     if (stp_policy_load(STP_POLICY_OF_STAGE, absolute, &policy, &err) != STP_OK)
         return stp_complain_error(rules, &err);
     stp_policy_free(policy);
-    if (locate_library("", "libsteptune-stage.so", library, &err) != STP_OK)
+    if (locate_library("libsteptune-stage.so", library, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
     return stp_check_preload(library);
 }
@@ -293,13 +290,13 @@ enum stp_status stp_find_module(const char *name, char path[STP_CLI_PATH],
 
     while (strcmp(name, t->module) != 0)
         t++;
-    snprintf(file, sizeof(file), "steptune-%s.so", name);
-    if (locate_library("steptune/", file, path, NULL) == STP_OK)
+    snprintf(file, sizeof(file), "steptune/steptune-%s.so", name);
+    if (locate_library(file, path, NULL) == STP_OK)
         return STP_OK;
     return stp_fail(err, STP_ERR_NOTHING,
                     "no %s in lib/steptune beside this program: install %s, "
                     "and build Steptune again",
-                    file, t->needs);
+                    stp_base_name(file), t->needs);
 }
 
 /* ---- inputs that cannot be read, and outputs that have no place ---- */

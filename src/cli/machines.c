@@ -10,14 +10,9 @@
 #include "report/table.h"
 #include "report/words.h"
 
-struct machines_options {
-    struct stp_arguments names;
-};
-
 static const struct stp_command_line machines_line = {
     .groups = (const struct stp_option_group[]){{0}},
     .args_doc = "[MACHINE...]",
-    .arguments = offsetof(struct machines_options, names),
 };
 
 /* ---- what was recorded ---- */
@@ -135,19 +130,19 @@ static void machines_put_rows(const struct mock_machine *m, bool is_named,
 
 int stp_cmd_machines(int argc, char **argv)
 {
-    struct machines_options o = {0};
+    struct stp_arguments names = {0};
     struct stp_machine_list list = {0};
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     struct mock_machine *m;
     int exit_status = STP_EXIT_OK;
 
-    stp_options_read(&machines_line, argc, argv, &o);
-    if (o.names.n == 0)
+    stp_options_read(&machines_line, argc, argv, &names);
+    if (names.n == 0)
         list = stp_list_machines();
     else
-        STP_TAKE(list.paths, (size_t)o.names.n);
-    for (int i = 0; i < o.names.n && exit_status == STP_EXIT_OK; i++)
-        exit_status = stp_choose_machine(o.names.v[i], list.paths[list.n++]);
+        STP_TAKE(list.paths, (size_t)names.n);
+    for (int i = 0; i < names.n && exit_status == STP_EXIT_OK; i++)
+        exit_status = stp_choose_machine(names.v[i], list.paths[list.n++]);
     if (exit_status != STP_EXIT_OK)
         list.n = 0;
     for (size_t i = 0; i < list.n; i++) {
@@ -155,7 +150,7 @@ int stp_cmd_machines(int argc, char **argv)
             exit_status = stp_complain("%s", mock_last_error());
             continue; /* the others are listed */
         }
-        machines_put_rows(m, o.names.n > 0, &t);
+        machines_put_rows(m, names.n > 0, &t);
         mock_machine_free(m);
     }
     stp_table_end(&t, stdout);

@@ -56,17 +56,15 @@ static const struct stp_command_line plot_line = {
 
 /* ---- writing ---- */
 
-static enum stp_status plot_make_folder(struct plot_options *o)
-{
-    return o->out != NULL ? stp_folder_make(o->out, &o->err) : STP_OK;
-}
-
+/* Names a file in the folder, which is made if need be. */
 static enum stp_status plot_find_path(struct plot_options *o, const char *name,
                                       const char *ending,
                                       char path[STP_CLI_PATH])
 {
     const bool has_folder = o->out != NULL;
 
+    if (has_folder)
+        STP_TRY(stp_folder_make(o->out, &o->err));
     if (snprintf(path, STP_CLI_PATH, "%s%s%s.%s", has_folder ? o->out : "",
                  has_folder ? "/" : "", name, ending) < STP_CLI_PATH)
         return STP_OK;
@@ -137,7 +135,6 @@ static enum stp_status plot_write_all(struct plot_options *o,
 {
     const bool is_study = stp_plot_is_study(curves);
 
-    STP_TRY(plot_make_folder(o));
     for (int t = 0; t < STP_N_STUDY_TEXTS && is_study; t++) {
         struct plot_text text;
         const char *ending;
@@ -238,7 +235,6 @@ static enum stp_status plot_training(struct plot_options *o)
 
     if (status == STP_OK)
         charts = stp_train_charts_find(&runs);
-    STP_THEN(status, plot_make_folder(o));
     STP_THEN(status, plot_begin_text(o, "train_summary", "txt", &text));
     if (status == STP_OK) {
         stp_train_print_models(&runs, text.file.fp);

@@ -105,13 +105,6 @@ static const struct stp_command_line compare_line = {
 
 /* ---- the session ---- */
 
-static bool compare_name_file(const struct stp_compare_session *s,
-                              char path[STP_CLI_PATH])
-{
-    return snprintf(path, STP_CLI_PATH, "%s/runs.csv", s->folder) <
-           STP_CLI_PATH;
-}
-
 /* Makes the arms, and finds what records steps and where outputs go. */
 static int compare_prepare(struct stp_compare_session *s)
 {
@@ -215,7 +208,6 @@ static int compare_run_rounds(struct stp_compare_session *s)
 {
     const unsigned n_places = 2 * s->arms->n;
     const unsigned n = s->o->rounds * n_places;
-    char path[STP_CLI_PATH];
     struct stp_error err;
     int status = STP_EXIT_OK;
 
@@ -231,8 +223,7 @@ static int compare_run_rounds(struct stp_compare_session *s)
             compare_estimate(s, n, s->run.wall_s,
                              "if all take as long as the first");
         if (status == STP_EXIT_OK && s->signal == 0 && s->o->output != NULL &&
-            compare_name_file(s, path) &&
-            stp_job_runs_save(path, &s->runs, &err) != STP_OK)
+            stp_job_runs_save(s->path, &s->runs, &err) != STP_OK)
             status = stp_complain_error(NULL, &err);
     }
     stp_progress_clear();
@@ -280,22 +271,22 @@ static int compare_finish(struct stp_compare_session *s, int status)
 static int compare_run_session(struct stp_compare_session *s)
 {
     struct stp_lock lock;
-    char path[STP_CLI_PATH];
     struct stp_error err;
     bool is_locked = false;
     int status = compare_prepare(s);
 
     if (status == STP_EXIT_OK && s->o->output != NULL) {
-        if (!compare_name_file(s, path))
+        if (snprintf(s->path, STP_CLI_PATH, "%s/runs.csv", s->folder) >=
+            STP_CLI_PATH)
             status = stp_complain("-o: the path is too long");
-        else if (stp_lock_take(path, false, &lock, &err) != STP_OK)
+        else if (stp_lock_take(s->path, false, &lock, &err) != STP_OK)
             status = stp_complain_error(NULL, &err);
         else
             is_locked = true;
-        if (is_locked && access(path, F_OK) == 0)
+        if (is_locked && access(s->path, F_OK) == 0)
             status = stp_complain("%s is there already, expected another "
                                   "folder",
-                                  path);
+                                  s->path);
     }
     status = compare_agree(s, status, &(unsigned){0});
     if (status == STP_EXIT_OK) {

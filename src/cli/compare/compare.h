@@ -72,6 +72,7 @@ struct stp_compare_session {
     struct stp_job_run run;       /* the one under way */
     char plugin[STP_CLI_PATH];    /* that records */
     char folder[STP_CLI_PATH];    /* of outputs */
+    char path[STP_CLI_PATH];      /* of runs.csv there */
     char temporary[STP_CLI_PATH]; /* of what is read and removed */
     int signal;                   /* that asked to stop; 0: none */
     const struct stp_world *world;

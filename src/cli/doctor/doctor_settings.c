@@ -266,15 +266,6 @@ void stp_doctor_variables(struct stp_doctor *d)
 
 /* ---- the policies of a job ---- */
 
-/* Rules of a policy by what they need and a host may lack. */
-struct policy_wants {
-    size_t n_foreign;  /* another GPU */
-    size_t n_channels; /* more channels than NCCL's own */
-    size_t n_hosts;    /* several hosts */
-    size_t n_memory;   /* memory that a variable switches off */
-    size_t n_waiting;  /* nothing beside staged collectives */
-};
-
 /* Rules for several hosts hang a job if the hosts hold others. */
 static void policy_judge_hosts(struct stp_doctor *d, const char *path, size_t n,
                                const struct stp_plugin_settings *settings)
@@ -307,7 +298,12 @@ static void policy_judge(struct stp_doctor *d, const char *kind,
     const size_t n = stp_policy_size(policy);
     bool any_limits = false;
     const bool of_memory = stp_policy_get_kind(policy) != STP_POLICY_OF_ARMS;
-    struct policy_wants wants = {.n_foreign = 0};
+    /* rules by what they need and a host may lack: */
+    size_t n_foreign = 0;  /* another GPU */
+    size_t n_channels = 0; /* more channels than NCCL's own */
+    size_t n_hosts = 0;    /* several hosts */
+    size_t n_memory = 0;   /* memory that a variable switches off */
+    size_t n_waiting = 0;  /* nothing beside staged collectives */
     struct stp_found_tuner lower;
     char why[STP_BASELINE_TEXT];
     struct stp_variable v, off;
@@ -315,67 +311,66 @@ static void policy_judge(struct stp_doctor *d, const char *kind,
     for (size_t i = 0; i < stp_policy_size(policy); i++) {
         const struct stp_rule *rule = stp_policy_rule(policy, i);
 
-        wants.n_foreign += rule->gpu != NULL && strcmp(rule->gpu, gpu) != 0;
-        wants.n_channels += !of_memory && rule->n_channels > 0;
-        wants.n_hosts += !of_memory && rule->nodes.min > 1;
-        wants.n_waiting += stp_policy_get_kind(policy) == STP_POLICY_OF_STAGE &&
-                           rule->overlap == 0;
+        n_foreign += rule->gpu != NULL && strcmp(rule->gpu, gpu) != 0;
+        n_channels += !of_memory && rule->n_channels > 0;
+        n_hosts += !of_memory && rule->nodes.min > 1;
+        n_waiting += stp_policy_get_kind(policy) == STP_POLICY_OF_STAGE &&
+                     rule->overlap == 0;
         if (of_memory &&
             stp_doctor_off_for(stp_memory_name(rule->memory), &v)) {
-            wants.n_memory++;
+            n_memory++;
             off = v;
         }
     }
-    if (wants.n_foreign == 0)
+    if (n_foreign == 0)
         STP_FINE(d, "%s %s is valid: %zu rule%s, all for %s", kind, path, n,
                  STP_S(n), gpu[0] != '\0' ? gpu : "any GPU");
     else if (d->has_no_gpu && gpu[0] == '\0')
         STP_REMARK(d, "whether they apply depends on the GPUs of the job",
                    "ask where it runs, or set STEPTUNE_GPU to their model",
                    "%zu of the %zu rules of %s %s name a GPU, and none is here",
-                   wants.n_foreign, n, kind, path);
+                   n_foreign, n, kind, path);
     else
         stp_diagnose(
             &d->diagnosis,
-            wants.n_foreign == n ? STP_SYMPTOM_PROBLEM : STP_SYMPTOM_NOTE,
+            n_foreign == n ? STP_SYMPTOM_PROBLEM : STP_SYMPTOM_NOTE,
             "they never apply",
             "make a policy here with `steptune tune`, or set STEPTUNE_GPU if "
             "the model is named wrongly",
             "%zu of the %zu rules of %s %s are for another GPU than the one "
             "here (%s)",
-            wants.n_foreign, n, kind, path, gpu[0] != '\0' ? gpu : "not known");
+            n_foreign, n, kind, path, gpu[0] != '\0' ? gpu : "not known");
     for (size_t i = 0; i < d->n_versions; i++)
         any_limits |= d->versions[i] >= FIRST_LIMIT;
-    if (wants.n_channels > 0 && any_limits)
+    if (n_channels > 0 && any_limits)
         STP_REMARK(d,
                    "NCCL 2.31 and later take them as a limit: a rule can lower "
                    "NCCL's own number, and not raise it",
                    "see what the rules do by `steptune explain --on` a machine "
                    "recorded with that NCCL",
-                   "%zu %s of policy %s set%s channels", wants.n_channels,
-                   wants.n_channels == 1 ? "rule" : "rules", path,
-                   wants.n_channels == 1 ? "s" : "");
-    if (wants.n_hosts > 0)
-        policy_judge_hosts(d, path, wants.n_hosts, settings);
+                   "%zu %s of policy %s set%s channels", n_channels,
+                   n_channels == 1 ? "rule" : "rules", path,
+                   n_channels == 1 ? "s" : "");
+    if (n_hosts > 0)
+        policy_judge_hosts(d, path, n_hosts, settings);
     stp_find_lower(stp_chain_setting(), STP_NEWEST_TUNER, &lower);
     if (stp_baseline_differs(policy, lower.name, why))
         STP_REMARK(
             d, why, "make a policy with `steptune tune` in this environment",
             "%s %s was derived against another tuner than that of a job here",
             kind, path);
-    if (wants.n_memory > 0)
+    if (n_memory > 0)
         STP_REMARK(
             d, "these rules do nothing", "unset it",
             "%zu of the %zu rules of %s %s want memory that %s=%s switches off",
-            wants.n_memory, n, kind, path, off.name,
-            stp_doctor_setting(off.name));
-    if (wants.n_waiting > 0 &&
+            n_memory, n, kind, path, off.name, stp_doctor_setting(off.name));
+    if (n_waiting > 0 &&
         strcmp(stp_doctor_setting("NCCL_WORKLOAD_OVERLAP"), "0") != 0)
         STP_REMARK(d, NULL,
                    "set NCCL_WORKLOAD_OVERLAP=0 if yours is such a job",
                    "%zu of the %zu rules of %s %s hold only for jobs in which "
                    "nothing runs beside collectives",
-                   wants.n_waiting, n, kind, path);
+                   n_waiting, n, kind, path);
 }
 
 static bool policy_is_named(const char *variable)
