@@ -23,7 +23,6 @@ static const struct {
     {"\\u0026", "&"},
 };
 
-/* Whether what is at 's' begins so. */
 static bool plain_begins(const char *s, const char *end, const char *words)
 {
     const size_t n = strlen(words);

@@ -101,7 +101,6 @@ static const char *table_name(const struct stp_table *t, const char *key,
     return t->format >= STP_TABLE_CSV ? key : heading;
 }
 
-/* The text of an unknown value. */
 static const char *table_unknown(const struct stp_table *t)
 {
     return t->format == STP_TABLE_CSV ? "" : "-";

@@ -21,13 +21,10 @@ const char *stp_plot_format_name(enum stp_plot_format format)
     return format == STP_PLOT_SVG ? "svg" : "png";
 }
 
-void stp_chart_begin(const char *const templates[], size_t n,
-                     const char *columns, struct stp_chart *chart_ret)
+void stp_chart_begin(const char *first, const char *second, const char *columns,
+                     struct stp_chart *chart)
 {
-    struct stp_chart *chart = chart_ret;
-
-    *chart = (struct stp_chart){.n_blocks = 0};
-    memcpy(chart->templates, templates, n * sizeof(*templates));
+    *chart = (struct stp_chart){.templates = {first, second}};
     chart->settings =
         stp_take_text(&chart->settings_text, &chart->settings_len);
     chart->data = stp_take_text(&chart->data_text, &chart->data_len);
@@ -190,7 +187,6 @@ static enum stp_status gnuplot_wait(pid_t pid, FILE *said, FILE *drawn,
     return stp_fail(err, STP_ERR_IO, "gnuplot failed: %s", text);
 }
 
-/* Runs gnuplot with the script as its input. */
 static enum stp_status gnuplot_draw(const char *program, FILE *script,
                                     FILE *drawn, struct stp_error *err)
 {

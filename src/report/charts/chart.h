@@ -30,10 +30,11 @@ struct stp_chart {
     size_t n_blocks;
 };
 
-/* An empty chart, which must not be moved, to be freed with stp_chart_free().
- * 'columns' are the names of the data's columns, with tabs between. */
-void stp_chart_begin(const char *const templates[], size_t n,
-                     const char *columns, struct stp_chart *chart_ret);
+/* An empty chart, which must not be moved, to be freed with stp_chart_free(),
+ * of a template and, unless NULL, another.  'columns' are the names of the
+ * data's columns, with tabs between. */
+void stp_chart_begin(const char *first, const char *second, const char *columns,
+                     struct stp_chart *chart_ret);
 
 void stp_chart_free(struct stp_chart *chart);
 

@@ -267,14 +267,13 @@ void stp_plot_make(const struct stp_curves *curves, const struct stp_plot *plot,
                    struct stp_chart *chart_ret)
 {
     const bool bars = kinds[plot->kind].bars;
-    const char *const templates[] = {bars ? stp_bars_gp : stp_lines_gp};
     struct stp_labelled_set set =
         kinds[plot->kind].study
             ? stp_pick_study(curves, ncclFuncAllReduce)
             : stp_pick_curves(curves, plot->coll, plot->n_curves);
 
     stp_chart_begin(
-        templates, 1,
+        bars ? stp_bars_gp : stp_lines_gp, NULL,
         bars ? "backend\tprocesses\tbytes\tms\tsource"
              : "curve\tbytes\tbusbw_gbps\tmedian_us\tmean_ms\tsource",
         chart_ret);

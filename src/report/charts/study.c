@@ -64,7 +64,6 @@ static void study_put_word(struct stp_table *t, const char *key,
     stp_table_word(t, key, heading, word[0] != '\0' ? word : NULL);
 }
 
-/* Which curve it is. */
 static void study_put_curve(struct stp_table *t, const struct stp_labelled *l)
 {
     const struct stp_measurement *m = &l->curve->like;
@@ -144,16 +143,10 @@ static void study_put_config(struct stp_table *t, const struct stp_labelled *l)
                    stp_source_words(c->like.source, single_pass));
 }
 
-/* The decimals with which the value has 'digits' digits: 1200, 1.25. */
-static int study_decimals(double value, int digits)
+/* The decimals with which the value has three digits: 1200, 1.25. */
+static int study_decimals(double value)
 {
-    double size = fabs(value);
-
-    while (size >= 10 && digits > 1) {
-        size /= 10;
-        digits--;
-    }
-    return digits - 1;
+    return value >= 100 ? 0 : value >= 10 ? 1 : 2;
 }
 
 /* ---- the fastest transport ---- */
@@ -218,7 +211,7 @@ static void study_write_fastest(const struct stp_labelled_set *set, FILE *fp)
             fp,
             "%.*f times as fast as %s (geometric mean; faster at %zu of %zu "
             "common points)",
-            study_decimals(exp(m.log_ratio / (double)m.n), 3),
+            study_decimals(exp(m.log_ratio / (double)m.n)),
             exp(m.log_ratio / (double)m.n), set->all[i].series, m.n_faster,
             m.n);
         any = true;
@@ -274,7 +267,7 @@ static void study_write_size(const struct stp_labelled_set *set, FILE *fp)
                 "to %s, %.*f times for %.0f times the data.\n",
                 STP_SIZE_TEXT(first->n_bytes), to, l->series,
                 l->curve->like.n_ranks, from_us, to_us,
-                study_decimals(last->us.mean / first->us.mean, 3),
+                study_decimals(last->us.mean / first->us.mean),
                 last->us.mean / first->us.mean,
                 (double)last->n_bytes / (double)first->n_bytes);
 }
@@ -320,7 +313,7 @@ static void study_write_processes(const struct stp_labelled_set *set, FILE *fp)
                 stp_curve_at(few, size)->us.mean;
         fprintf(fp, "%s%u to %u processes, %s takes %.*f times as long for %s",
                 any ? "; from " : "From ", few->like.n_ranks,
-                many->like.n_ranks, series, study_decimals(ratio, 3), ratio,
+                many->like.n_ranks, series, study_decimals(ratio), ratio,
                 STP_SIZE_TEXT(size));
         any = true;
     }

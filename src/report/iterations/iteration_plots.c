@@ -37,7 +37,7 @@ static void iteration_begin_chart(const struct stp_iteration_report *report,
     char title[STP_ITERATION_TEXT + 64];
     char text[STP_ITERATION_TEXT];
 
-    stp_chart_begin(&template, 1, columns, chart_ret);
+    stp_chart_begin(template, NULL, columns, chart_ret);
     stp_iteration_what(&settings[0], size, text);
     snprintf(title, sizeof(title), "%s, %s; %u rank%s", heading, text, n_ranks,
              STP_S(n_ranks));
@@ -48,13 +48,7 @@ static void iteration_begin_chart(const struct stp_iteration_report *report,
 
 /* ---- which arms are drawn ---- */
 
-/* Settings that differ in their size alone. */
-struct iteration_group {
-    const struct stp_iteration_setting *settings;
-    size_t n;
-};
-
-/* An arm of a group, by its gains. */
+/* An arm of settings that differ in their size alone, by its gains. */
 struct iteration_gains {
     struct stp_arm arm;
     size_t n;   /* sizes */
@@ -67,16 +61,17 @@ struct iteration_gain_set {
     size_t n;
 };
 
-/* The group that begins with the i-th setting. */
-static struct iteration_group
-iteration_group_at(const struct stp_iteration_summary *all, size_t i)
+/* How many settings from the i-th on differ in their size alone. */
+static size_t iteration_count_alike(const struct stp_iteration_summary *all,
+                                    size_t i)
 {
-    struct iteration_group g = {&all->settings[i], 1};
+    size_t n = 1;
 
-    while (i + g.n < all->n_settings &&
-           stp_order_kinds(&g.settings[0].like, &g.settings[g.n].like) == 0)
-        g.n++;
-    return g;
+    while (i + n < all->n_settings &&
+           stp_order_kinds(&all->settings[i].like,
+                           &all->settings[i + n].like) == 0)
+        n++;
+    return n;
 }
 
 /* The arm among those of the set; 'n' if it is none. */
@@ -93,13 +88,14 @@ static size_t iteration_find(const struct iteration_gain_set *set,
 /* Picks the arms with the largest mean gain over all sizes, of arms that have a
  * round with AUTO, or of any ('all'). */
 static struct iteration_gain_set
-iteration_pick_arms(const struct iteration_group *g, bool all)
+iteration_pick_arms(const struct stp_iteration_setting *settings, size_t n,
+                    bool all)
 {
     struct iteration_gain_set set = {.n = 0};
 
-    for (size_t i = 0; i < g->n; i++)
-        for (size_t a = 0; a < g->settings[i].n_arms; a++) {
-            const struct stp_iteration_arm *arm = &g->settings[i].arms[a];
+    for (size_t i = 0; i < n; i++)
+        for (size_t a = 0; a < settings[i].n_arms; a++) {
+            const struct stp_iteration_arm *arm = &settings[i].arms[a];
             const size_t at = iteration_find(&set, &arm->arm);
 
             if (arm->arm.kind == STP_ARM_AUTO || at == STP_MAX_ARMS ||
@@ -187,7 +183,7 @@ static void iteration_find_spread(const struct stp_iterations *iterations,
                                   struct iteration_spread *s)
 {
     const struct iteration_gain_set picked =
-        iteration_pick_arms(&(struct iteration_group){setting, 1}, true);
+        iteration_pick_arms(setting, 1, true);
     bool is_long = setting->arms[0].us.median >= LONG_US;
 
     *s = (struct iteration_spread){.unit = is_long ? "ms" : "us"};
@@ -313,18 +309,19 @@ iteration_make_histogram(const struct stp_iteration_report *report,
 }
 
 static void iteration_make_gains(const struct stp_iteration_report *report,
-                                 const struct iteration_group *g,
-                                 struct stp_chart *chart_ret)
+                                 const struct stp_iteration_setting *settings,
+                                 size_t n, struct stp_chart *chart_ret)
 {
-    const struct iteration_gain_set set = iteration_pick_arms(g, false);
+    const struct iteration_gain_set set =
+        iteration_pick_arms(settings, n, false);
     double octaves = INFINITY;
     bool alone = false;
 
-    iteration_begin_chart(report, g->settings, g->n, "Gain over AUTO", NULL,
+    iteration_begin_chart(report, settings, n, "Gain over AUTO", NULL,
                           stp_gains_gp, "arm\tbytes\tgain\tlow\thigh\talone",
                           chart_ret);
-    for (size_t i = 0; i < g->n; i++) {
-        const struct stp_iteration_setting *setting = &g->settings[i];
+    for (size_t i = 0; i < n; i++) {
+        const struct stp_iteration_setting *setting = &settings[i];
 
         for (size_t a = 0; a < setting->n_arms; a++)
             alone |= setting->arms[a].alone_gain.n_pairs > 0;
@@ -344,16 +341,16 @@ static void iteration_make_gains(const struct stp_iteration_report *report,
 
         stp_chart_text_at(chart_ret, "titles", c, name);
         stp_chart_block(chart_ret);
-        for (size_t i = 0; i < g->n; i++)
-            for (size_t a = 0; a < g->settings[i].n_arms; a++) {
-                const struct stp_iteration_arm *arm = &g->settings[i].arms[a];
+        for (size_t i = 0; i < n; i++)
+            for (size_t a = 0; a < settings[i].n_arms; a++) {
+                const struct stp_iteration_arm *arm = &settings[i].arms[a];
                 const bool known = isfinite(arm->gain.high);
 
                 if (!stp_arm_equal(&arm->arm, &set.of[c].arm) ||
                     arm->gain.n_pairs == 0)
                     continue;
                 fprintf(chart_ret->data, "%s\t%" PRIu64 "\t%.6g\t%.6g\t%.6g\t",
-                        name, g->settings[i].like.n_bytes, arm->gain.gain,
+                        name, settings[i].like.n_bytes, arm->gain.gain,
                         known ? arm->gain.low : arm->gain.gain,
                         known ? arm->gain.high : arm->gain.gain);
                 if (arm->alone_gain.n_pairs > 0)
@@ -366,7 +363,6 @@ static void iteration_make_gains(const struct stp_iteration_report *report,
 
 /* ---- all plots ---- */
 
-/* Where plots are drawn. */
 struct iteration_drawing {
     const char *folder;
     enum stp_plot_format format;
@@ -401,27 +397,28 @@ stp_iteration_plots_save(const struct stp_iteration_report *report,
     size_t n_groups = 0;
 
     for (size_t i = 0; i < all->n_settings; i++) {
-        const struct iteration_group g = iteration_group_at(all, i);
-        const bool first = i == 0 || iteration_group_at(all, i - 1).n == 1;
+        const size_t n = iteration_count_alike(all, i);
+        const bool first = i == 0 || iteration_count_alike(all, i - 1) == 1;
 
-        n_groups += first && g.n > 1 && iteration_pick_arms(&g, false).n > 0;
+        n_groups += first && n > 1 &&
+                    iteration_pick_arms(&all->settings[i], n, false).n > 0;
         if (stp_iteration_several(report))
             stp_iteration_setting_name(&all->settings[i], true, name);
         iteration_make_histogram(report, &all->settings[i], &chart);
         STP_TRY(
             iteration_draw(&d, "iteration_times_histogram", name, &chart, err));
     }
-    for (size_t i = 0; i < all->n_settings;) {
-        const struct iteration_group g = iteration_group_at(all, i);
+    for (size_t i = 0, n; i < all->n_settings; i += n) {
+        const struct stp_iteration_setting *first = &all->settings[i];
 
+        n = iteration_count_alike(all, i);
         name[0] = '\0';
         if (n_groups > 1)
-            stp_iteration_setting_name(g.settings, false, name);
-        if (g.n > 1 && iteration_pick_arms(&g, false).n > 0) {
-            iteration_make_gains(report, &g, &chart);
+            stp_iteration_setting_name(first, false, name);
+        if (n > 1 && iteration_pick_arms(first, n, false).n > 0) {
+            iteration_make_gains(report, first, n, &chart);
             STP_TRY(iteration_draw(&d, "gain_vs_size", name, &chart, err));
         }
-        i += g.n;
     }
     return STP_OK;
 }

@@ -258,7 +258,6 @@ static double iteration_measured(double us)
     return us > 0 ? us : NAN;
 }
 
-/* The digits of times of a setting. */
 static int iteration_time_digits(const struct stp_iteration_setting *setting)
 {
     return setting->arms[0].us.mean >= 1000 ? LONG_TIME : TIME;

@@ -46,7 +46,6 @@ static const struct {
     [STP_JOB_WALL] = {"wall", "s", "run s", 3},
 };
 
-/* Everything that is printed of a comparison. */
 struct comparison {
     const struct stp_job_runs *runs;
     struct stp_job_arm arms[STP_JOB_ARMS];

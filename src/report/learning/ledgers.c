@@ -15,7 +15,6 @@
 #include "report/json.h"
 #include "report/table.h"
 
-/* Adds the file's ledger, if it is one. */
 static void ledgers_add_file(const char *dir, const char *name,
                              struct stp_ledgers *ledgers)
 {
@@ -78,11 +77,6 @@ struct ledgers_sum {
     struct stp_ledger_entry entry;
 };
 
-struct ledgers_sums {
-    struct ledgers_sum *all;
-    size_t n;
-};
-
 static int ledgers_order_sums(const void *pa, const void *pb)
 {
     const struct ledgers_sum *a = pa;
@@ -98,25 +92,25 @@ static int ledgers_order_sums(const void *pa, const void *pb)
     return STP_ORDER(a->entry.n_channels, b->entry.n_channels);
 }
 
-static void ledgers_sum_up(const struct stp_ledgers *ledgers,
-                           struct ledgers_sums *sums)
+static struct ledgers_sum *ledgers_sum_up(const struct stp_ledgers *ledgers,
+                                          size_t *n_ret)
 {
-    size_t kept = 0;
+    struct ledgers_sum *sums;
+    size_t n = 0, kept = 0;
 
-    sums->n = 0;
-    STP_TAKE(sums->all, ledgers->n * STP_LEDGER_ENTRIES);
+    STP_TAKE(sums, ledgers->n * STP_LEDGER_ENTRIES);
     for (size_t i = 0; i < ledgers->n; i++)
         for (size_t k = 0; k < STP_LEDGER_ENTRIES; k++)
             if (ledgers->all[i].entries[k].n_calls > 0)
-                sums->all[sums->n++] = (struct ledgers_sum){
-                    ledgers->all[i].n_ranks, ledgers->all[i].entries[k]};
-    STP_SORT(sums->all, sums->n, ledgers_order_sums);
-    for (size_t i = 0; i < sums->n; i++) {
-        struct ledgers_sum *last = kept > 0 ? &sums->all[kept - 1] : NULL;
-        const struct stp_ledger_entry *e = &sums->all[i].entry;
+                sums[n++] = (struct ledgers_sum){ledgers->all[i].n_ranks,
+                                                 ledgers->all[i].entries[k]};
+    STP_SORT(sums, n, ledgers_order_sums);
+    for (size_t i = 0; i < n; i++) {
+        struct ledgers_sum *last = kept > 0 ? &sums[kept - 1] : NULL;
+        const struct stp_ledger_entry *e = &sums[i].entry;
 
-        if (last == NULL || ledgers_order_sums(last, &sums->all[i]) != 0) {
-            sums->all[kept++] = sums->all[i];
+        if (last == NULL || ledgers_order_sums(last, &sums[i]) != 0) {
+            sums[kept++] = sums[i];
             continue;
         }
         last->entry.n_calls += e->n_calls;
@@ -125,7 +119,8 @@ static void ledgers_sum_up(const struct stp_ledgers *ledgers,
         if (e->max_bytes > last->entry.max_bytes)
             last->entry.max_bytes = e->max_bytes;
     }
-    sums->n = kept;
+    *n_ret = kept;
+    return sums;
 }
 
 /* Whether an earlier one is of the same process; or says the same of itself. */
@@ -207,9 +202,9 @@ void stp_print_ledgers(const struct stp_ledgers *ledgers, const char *policy,
 {
     struct stp_table t = stp_table_result(is_json);
     uint64_t n_lost = 0, n_previews = 0; /* calls that are in no row */
-    struct ledgers_sums sums;
+    size_t n_sums;
+    struct ledgers_sum *sums = ledgers_sum_up(ledgers, &n_sums);
 
-    ledgers_sum_up(ledgers, &sums);
     if (!is_json)
         ledgers_print_state(ledgers, fp);
     stp_table_word(&t, "policy", NULL, policy);
@@ -230,9 +225,9 @@ void stp_print_ledgers(const struct stp_ledgers *ledgers, const char *policy,
         stp_table_word(&t, "what", NULL, ledger->what);
     }
     stp_table_rows(&t, "decisions");
-    for (size_t i = 0; i < sums.n; i++)
-        ledgers_put(&sums.all[i], policy, &t);
-    free(sums.all);
+    for (size_t i = 0; i < n_sums; i++)
+        ledgers_put(&sums[i], policy, &t);
+    free(sums);
     if (is_json) {
         stp_json_number(t.root, "calls_not_listed", (double)n_lost);
         stp_json_number(t.root, "calls_about_symmetric_kernels",
@@ -297,10 +292,10 @@ void stp_print_ledgers_metrics(const struct stp_ledgers *ledgers,
 {
     struct stp_table t = stp_table_result(true);
     const cJSON *calls;
-    struct ledgers_sums sums;
+    size_t n_sums;
+    struct ledgers_sum *sums = ledgers_sum_up(ledgers, &n_sums);
     size_t n_aside = 0;
 
-    ledgers_sum_up(ledgers, &sums);
     for (size_t i = 0; i < ledgers->n; i++)
         n_aside += ledgers->all[i].is_aside;
     fprintf(fp,
@@ -309,9 +304,9 @@ void stp_print_ledgers_metrics(const struct stp_ledgers *ledgers,
             "steptune_communicators{state=\"stepped_aside\"} %zu\n",
             ledgers->n - n_aside, n_aside);
     stp_table_rows(&t, "decisions");
-    for (size_t i = 0; i < sums.n; i++)
-        ledgers_put(&sums.all[i], NULL, &t);
-    free(sums.all);
+    for (size_t i = 0; i < n_sums; i++)
+        ledgers_put(&sums[i], NULL, &t);
+    free(sums);
     metrics_put(t.list, "decisions_total counter", "calls", fp);
     if (staged != NULL) {
         stp_print_staged(staged, t.root, NULL);

@@ -67,7 +67,6 @@ enum stp_status stp_measurements_save(const struct stp_dataset *data,
     return stp_file_commit(&file, err);
 }
 
-/* A file being read. */
 struct reader {
     struct stp_measurement_row row;
     struct stp_dataset data; /* what is in the file */

@@ -65,7 +65,6 @@ static enum stp_status arm_find(const struct stp_dataset *data,
     return STP_OK;
 }
 
-/* Makes all rows those of 'arm'. */
 static enum stp_status arm_set(struct stp_dataset *data,
                                const struct stp_arm *arm, struct stp_error *err)
 {

@@ -291,7 +291,6 @@ static void view_range(cJSON *rule, const char *key,
     cJSON_AddStringToObject(rule, key, text);
 }
 
-/* Adds the calls that a rule is of. */
 static void view_calls(cJSON *rule, const struct stp_rule *r)
 {
     view_range(rule, "bytes", &r->bytes);

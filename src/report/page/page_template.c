@@ -85,7 +85,6 @@ static const cJSON *template_find(const struct template_scope *scope,
     return value;
 }
 
-/* Writes what the tag names, in its format. */
 static void template_write(const struct template_tag *tag,
                            const struct template_scope *scope, FILE *fp)
 {

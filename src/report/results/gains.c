@@ -195,7 +195,7 @@ void stp_print_choices(const char *tuner,
     struct gain_choice *choices =
         stp_take(all[0].comparisons->n_points + all[1].comparisons->n_points,
                  sizeof(*choices));
-    struct stp_table t;
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     size_t n = gain_list_choices(&all[0], choices, 0), n_left = 0;
     struct stp_paragraph paragraph;
     bool has_captured = false;
@@ -212,7 +212,6 @@ void stp_print_choices(const char *tuner,
             STP_AUTO_WORDS(tuner));
     stp_paragraph_end(&paragraph);
     fputc('\n', fp);
-    t = stp_table_begin(STP_TABLE_TEXT);
     for (size_t i = 0; i < n; i++) {
         const struct gain_choice *c = &choices[i];
         const struct stp_comparison *win = c->by_kind[c->kind];

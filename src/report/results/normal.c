@@ -50,7 +50,6 @@ static bool normal_is_series(const struct size *a, const struct size *b)
     return a->m.coll == b->m.coll && a->m.n_ranks == b->m.n_ranks;
 }
 
-/* Collects the sizes in order. */
 static void normal_collect(const struct stp_dataset *data, struct sizes *sizes)
 {
     bool in_place = true; /* all of them; else only those that are not count */

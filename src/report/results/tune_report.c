@@ -61,7 +61,6 @@ static void tune_report_write_cuts(const struct stp_derived *derived,
                 n_dropped, n_dropped == 1 ? " was" : "s were");
 }
 
-/* Writes verdicts below a heading, and how steady AUTO was. */
 static void tune_report_write_verdicts(const struct stp_tune_report *r,
                                        const struct stp_comparisons *verdicts,
                                        const char *heading, FILE *fp)
@@ -71,7 +70,6 @@ static void tune_report_write_verdicts(const struct stp_tune_report *r,
     stp_print_steadiness(verdicts, fp);
 }
 
-/* Why the policy for overlap has no rule. */
 static void tune_report_write_no_rule(const struct stp_tune_overlap *o,
                                       FILE *fp)
 {
@@ -88,7 +86,6 @@ static void tune_report_write_no_rule(const struct stp_tune_overlap *o,
     fprintf(fp, "; %s stands.", STP_AUTO_WORDS(o->data->tuner));
 }
 
-/* Rules for collectives that overlap with compute, and iterations with them. */
 static void tune_report_write_overlap(const struct stp_tune_report *r, FILE *fp)
 {
     const struct stp_tune_overlap *o = r->overlap;

@@ -572,7 +572,6 @@ static void page_write_keys(struct train_page *page, bool lined)
     stp_chart_set(page->chart, "n_keys = %zu", page->n_keys);
 }
 
-/* Writes all of a chart whose points were found. */
 static void page_write(struct train_page *page)
 {
     const enum stp_train_value value = page->kind->points.value;
@@ -648,10 +647,10 @@ void stp_train_chart_make(const struct stp_train_runs *runs,
                               .view = stp_train_view_of(runs, chart->size),
                               .chart = chart_ret,
                               .unit = 1};
-    const char *const templates[] = {stp_train_page_gp, page.kind->template};
 
     page.points = stp_train_points_find(&page.view, &page.kind->points);
-    stp_chart_begin(templates, 2, page.kind->columns, page.chart);
+    stp_chart_begin(stp_train_page_gp, page.kind->template, page.kind->columns,
+                    page.chart);
     page_write(&page);
     stp_train_points_free(&page.points);
 }

@@ -241,7 +241,6 @@ struct stp_train_point *stp_train_point_at(const struct stp_train_points *p,
     return &p->all[((row * columns + column) * p->n_x + x) * n_series + series];
 }
 
-/* Whether the run can be part of a point. */
 static bool points_take(const struct stp_train_view *view,
                         const struct stp_train_points_of *what,
                         const struct stp_train_run *r)
