@@ -55,8 +55,6 @@ struct loop {
     unsigned warmup;
     unsigned iters;
     unsigned n_alone;
-    size_t first_row;
-    size_t first_sample;
     struct stp_rounds rounds;
     double compute_us[STP_ROUNDS_MOST]; /* of each round, at last */
     size_t n_turns;                     /* that are yet to be reported */
@@ -236,7 +234,7 @@ static void iterate_set_compute(struct loop *l)
         }
     if (n > 0)
         l->work.compute_us = sum / n;
-    for (size_t i = l->first_row; i < data->n_rows; i++)
+    for (size_t i = l->rounds.first; i < data->n_rows; i++)
         data->rows[i].work.compute_us = l->work.compute_us;
 }
 
@@ -409,6 +407,7 @@ static void iterate_measure_setting(struct loop *l)
 {
     const struct stp_iterate_plan *plan = l->plan;
     const struct stp_traced_step *step = l->work.step;
+    const size_t first_sample = l->out->n_samples;
     bool is_repeated = false;
     unsigned round, at;
 
@@ -417,8 +416,6 @@ static void iterate_measure_setting(struct loop *l)
         .work = &l->work,
         .colls = step != NULL ? step->colls : l->colls,
         .n_colls = step != NULL ? step->n_colls : l->n_colls};
-    l->first_row = l->out->data.n_rows;
-    l->first_sample = l->out->n_samples;
     l->n_turns = plan->rounds * l->n_lanes;
     for (size_t i = 0; i < l->n_lanes; i++)
         l->lanes[i] =
@@ -435,7 +432,7 @@ static void iterate_measure_setting(struct loop *l)
     STP_DEVICE_DO(l, begin_round, 0, plan->rounds, l->err);
     STP_DEVICE_DO(l, select_arm, &plan->arms->arm[0], l->err);
     iterate_choose_compute(l);
-    for (size_t i = 0; i < l->first_row && !is_repeated; i++) {
+    for (size_t i = 0; i < l->out->data.n_rows && !is_repeated; i++) {
         const struct stp_measurement *row = &l->out->data.rows[i];
         const struct stp_gemm *g = &row->work.gemm;
 
@@ -453,7 +450,7 @@ static void iterate_measure_setting(struct loop *l)
     if (l->status != STP_OK)
         return;
     iterate_set_compute(l);
-    stp_rounds_end(&l->rounds, l->out->sample_us + l->first_sample,
+    stp_rounds_end(&l->rounds, l->out->sample_us + first_sample,
                    &l->out->n_samples);
     if (l->n_turns > 0)
         iterate_report_turns(l, l->n_turns);

@@ -303,8 +303,7 @@ static void record_add_captured(const struct record *r,
         for (unsigned i = 0; i < asked->n_colls; i++)
             if (r->machine.info.setups != 0 && size >= asked->begin &&
                 size <= stp_max_bytes(asked) &&
-                stp_settings_has(&r->known, STP_MODE_SEQUENTIAL,
-                                 asked->colls[i], size))
+                stp_settings_has(&r->known, asked->colls[i], size))
                 stp_settings_add(STP_MODE_SEQUENTIAL, asked->colls[i], size,
                                  settings, n);
 }

@@ -11,7 +11,6 @@
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
 
-static const struct stp_arm auto_arm = {.kind = STP_ARM_AUTO};
 static const struct stp_arm any_arm = {
     .kind = STP_ARM_FORCED, .algo = STP_ANY, .proto = STP_ANY};
 
@@ -340,7 +339,7 @@ enum stp_status stp_arms_parse(const char *list, struct stp_arms *arms_ret,
     if (n > STP_MAX_ARMS)
         return stp_fail(err, STP_ERR_LIMIT, "more than %d arms", STP_MAX_ARMS);
     arms_ret->n = 1;
-    arms_ret->arm[0] = auto_arm;
+    arms_ret->arm[0] = (struct stp_arm){.kind = STP_ARM_AUTO};
     for (size_t i = 0; i < n; i++) {
         const struct stp_field *word = &words[i];
         char hint[STP_HINT];

@@ -12,9 +12,8 @@ struct stp_dl_symbol {
 };
 
 /* Fills in *api_ret, all functions of 'symbols', from a library that dlopen()
- * opened.  STP_ERR_NOTHING: "LIBRARY has no NAME", and 'expected' after it;
- * *api_ret is undefined then. */
+ * opened.  STP_ERR_NOTHING: "LIBRARY has no NAME"; *api_ret is undefined
+ * then. */
 enum stp_status stp_dl_find(void *handle, const char *library,
                             const struct stp_dl_symbol *symbols, size_t n,
-                            const char *expected, void *api_ret,
-                            struct stp_error *err);
+                            void *api_ret, struct stp_error *err);

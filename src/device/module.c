@@ -30,15 +30,14 @@ enum stp_status stp_module_open(const char *path,
 
 enum stp_status stp_dl_find(void *handle, const char *library,
                             const struct stp_dl_symbol *symbols, size_t n,
-                            const char *expected, void *api_ret,
-                            struct stp_error *err)
+                            void *api_ret, struct stp_error *err)
 {
     for (size_t i = 0; i < n; i++) {
         void *function = dlsym(handle, symbols[i].name);
 
         if (function == NULL)
-            return stp_fail(err, STP_ERR_NOTHING, "%s has no %s%s", library,
-                            symbols[i].name, expected);
+            return stp_fail(err, STP_ERR_NOTHING, "%s has no %s", library,
+                            symbols[i].name);
         memcpy((char *)api_ret + symbols[i].offset, &function,
                sizeof(function));
     }

@@ -39,8 +39,7 @@ static int span_compare(const void *left, const void *right)
 
 void stp_spans_sort(struct stp_spans *spans)
 {
-    if (spans->n > 0)
-        qsort(spans->all, spans->n, sizeof(*spans->all), span_compare);
+    STP_SORT(spans->all, spans->n, span_compare);
 }
 
 void stp_spans_free(struct stp_spans *spans)

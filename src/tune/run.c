@@ -167,7 +167,7 @@ static int run_order_unsure(const void *pa, const void *pb)
 {
     const struct stp_tune_unsure *a = pa, *b = pb;
 
-    return (a->gain.gain < b->gain.gain) - (a->gain.gain > b->gain.gain);
+    return STP_ORDER(b->gain.gain, a->gain.gain);
 }
 
 /* Whether a rule stands at that size. */
@@ -215,8 +215,7 @@ static void run_add_unsure(struct stp_tune_result *r,
                                      .arm = c->arm,
                                      .gain = c->gain};
     }
-    if (r->n_unsure > 0)
-        qsort(r->unsure, r->n_unsure, sizeof(*r->unsure), run_order_unsure);
+    STP_SORT(r->unsure, r->n_unsure, run_order_unsure);
 }
 
 /* Derives what to register and what to stage after both policies are verified,

@@ -85,17 +85,16 @@ static bool settings_find_range(const struct stp_comparisons *swept,
     return true;
 }
 
-bool stp_settings_has(const struct stp_device_facts *known, int mode, int coll,
+bool stp_settings_has(const struct stp_device_facts *known, int coll,
                       uint64_t n_bytes)
 {
-    const struct settings_mode *m = settings_find_mode(mode, coll);
-    const bool is_captured =
-        known->info.captures && mode == STP_MODE_SEQUENTIAL;
+    const uint64_t first = known->info.captures
+                               ? stp_settings_captured.min
+                               : (uint64_t)STP_SETTINGS_FIRST_MIB * MiB;
 
-    return m->mode == mode && m->colls[0] == coll &&
-           n_bytes >= (is_captured ? stp_settings_captured.min
-                                   : (uint64_t)STP_SETTINGS_FIRST_MIB * MiB) &&
-           n_bytes <= stp_settings_captured.max && known->modes[mode][coll];
+    return settings_find_mode(STP_MODE_SEQUENTIAL, coll)->colls[0] == coll &&
+           n_bytes >= first && n_bytes <= stp_settings_captured.max &&
+           known->modes[STP_MODE_SEQUENTIAL][coll];
 }
 
 void stp_settings_add(int mode, int coll, uint64_t n_bytes,

@@ -36,9 +36,9 @@ size_t stp_settings_list(const struct stp_comparisons *swept,
                          const struct stp_device_facts *known,
                          struct stp_setting settings[STP_MAX_SETTINGS]);
 
-/* Whether there are such settings of a size, or captured ones, and the device
- * has what they take, measured or recorded. */
-bool stp_settings_has(const struct stp_device_facts *known, int mode, int coll,
+/* Whether there are sequential settings of a size, or captured ones, and the
+ * device has what they take, measured or recorded. */
+bool stp_settings_has(const struct stp_device_facts *known, int coll,
                       uint64_t n_bytes);
 
 /* Adds the mode's settings, of all of its ratios, at a size. */

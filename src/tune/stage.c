@@ -79,7 +79,7 @@ static enum stp_status stage_iterate(const struct stp_tune_job *job,
         if (status == STP_OK && arms.n > stp_trial_arms.n &&
             p->n_ranks == known.info.n_ranks &&
             (p->n_bytes & (p->n_bytes - 1)) == 0 &&
-            stp_settings_has(&known, STP_MODE_SEQUENTIAL, p->coll, p->n_bytes))
+            stp_settings_has(&known, p->coll, p->n_bytes))
             status = stp_setting_run(device, &known.info, &setting, &terms,
                                      &arms, &out, err);
     }

@@ -177,7 +177,7 @@ static enum stp_status verify_try_steps(struct verify *v, struct stp_error *err)
 
         for (size_t k = 0; k < rule->n_points; k++)
             if (rule->n_ranks == v->known.info.n_ranks &&
-                stp_settings_has(&v->known, STP_MODE_SEQUENTIAL, rule->coll,
+                stp_settings_has(&v->known, rule->coll,
                                  rule->points[k].n_bytes))
                 stp_settings_add(STP_MODE_SEQUENTIAL, rule->coll,
                                  rule->points[k].n_bytes, settings, &n);

@@ -505,10 +505,10 @@ enum stp_status stp_check(const struct stp_check_options *options,
     }
     for (size_t i = 0; i < c.n; i++)
         rules_check_earlier(&c, i);
-    for (size_t i = 0; i < c.n; i++)
+    for (size_t i = 0; i < c.n; i++) {
         rules_check_gap(&c, i);
-    for (size_t i = 0; i < c.n; i++)
         rules_check_bits(&c, i);
+    }
     free(c.boxes);
     free(c.idle);
     free(c.met);

@@ -249,19 +249,6 @@ static enum stp_status execution_add_compute(struct reading *r,
 
 /* ---- nodes ---- */
 
-/* The process groups that were made, in a text. */
-static enum stp_status execution_read_groups(struct reading *r, unsigned line,
-                                             const cJSON *json)
-{
-    const char *words = cJSON_GetStringValue(
-        cJSON_GetArrayItem(execution_part(json, "inputs", "values"), 0));
-    cJSON *groups = words != NULL ? cJSON_Parse(words) : NULL;
-    const enum stp_status status = stp_read_groups(r, line, groups);
-
-    cJSON_Delete(groups);
-    return status;
-}
-
 enum stp_status stp_execution_node(struct reading *r, unsigned line,
                                    const cJSON *json)
 {
@@ -286,9 +273,16 @@ enum stp_status stp_execution_node(struct reading *r, unsigned line,
         node.kind = NODE_WAIT;
     else if (strcmp(name, "record_param_comms") == 0)
         STP_TRY(execution_add_collective(r, &node, json));
-    else if (strstr(name, "process_group:init") != NULL)
-        STP_TRY(execution_read_groups(r, line, json));
-    else
+    else if (strstr(name, "process_group:init") != NULL) {
+        /* a text has the process groups that were made */
+        const char *text = cJSON_GetStringValue(
+            cJSON_GetArrayItem(execution_part(json, "inputs", "values"), 0));
+        cJSON *groups = text != NULL ? cJSON_Parse(text) : NULL;
+        const enum stp_status status = stp_read_groups(r, line, groups);
+
+        cJSON_Delete(groups);
+        STP_TRY(status);
+    } else
         STP_TRY(execution_add_compute(r, &node, json, name));
     STP_TAKE_ROOM(r->nodes, r->n_nodes, r->node_capacity);
     r->nodes[r->n_nodes++] = node;

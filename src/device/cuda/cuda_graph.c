@@ -54,7 +54,7 @@ static bool graph_open_driver(struct driver *driver, size_t n)
     /* The runtime has opened the library already. */
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 
-    return library != NULL && stp_dl_find(library, "libcuda", functions, n, "",
+    return library != NULL && stp_dl_find(library, "libcuda", functions, n,
                                           driver, NULL) == STP_OK;
 }
 

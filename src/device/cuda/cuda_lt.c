@@ -96,9 +96,9 @@ enum stp_status stp_cuda_lt_open(const struct stp_cuda_rank *rank,
     if (lt == NULL)
         return stp_nomem(err);
     lt->rank = rank;
-    status = stp_dl_find(library, "cuBLASLt", functions,
-                         sizeof(functions) / sizeof(functions[0]), "", &lt->api,
-                         err);
+    status =
+        stp_dl_find(library, "cuBLASLt", functions,
+                    sizeof(functions) / sizeof(functions[0]), &lt->api, err);
     STP_THEN(status,
              lt_result(lt, lt->api.create(&lt->handle), "cublasLtCreate", err));
     result = cudaMalloc(&lt->nans, NANS);

@@ -207,7 +207,7 @@ static enum stp_status cupti_open_cupti(struct stp_error *err)
                         "no CUPTI, which traces take: %s (STEPTUNE_CUPTI can "
                         "name the file)",
                         dlerror());
-    status = stp_dl_find(library, "CUPTI", functions, STP_N_OF(functions), "",
+    status = stp_dl_find(library, "CUPTI", functions, STP_N_OF(functions),
                          &the.api, err);
     the.is_open = status == STP_OK;
     return status;

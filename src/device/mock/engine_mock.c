@@ -190,22 +190,6 @@ static double mock_kernel_bytes(const struct stp_work *work)
     }
 }
 
-static enum stp_status mock_compute(const struct engine *e,
-                                    struct stp_work *work,
-                                    struct stp_mock_compute *compute_ret,
-                                    struct stp_error *err)
-{
-    struct stp_product *p = &work->as.product;
-
-    if (work->kind != STP_WORK_PRODUCT) {
-        *compute_ret = stp_mock_kernel(e->machine, mock_kernel_bytes(work));
-        return STP_OK;
-    }
-    p->tf32 = p->tf32 && p->gemm.type == STP_TYPE_F32;
-    return p->tf32 ? stp_mock_gemm_tf32(e->machine, &p->gemm, compute_ret, err)
-                   : stp_mock_gemm(e->machine, &p->gemm, compute_ret, err);
-}
-
 /* A transfer as the collective of which it is a part; one rank copies. */
 static void mock_collect(const struct engine *e, struct stp_work *work)
 {
@@ -239,6 +223,7 @@ static enum stp_status mock_note(void *self, const struct stp_work *work,
 {
     struct engine *e = self;
     struct stp_work noted = *work;
+    struct stp_product *p = &noted.as.product;
     struct stp_mock_compute compute = {0};
 
     if (work->kind == STP_WORK_TRANSFER)
@@ -247,8 +232,14 @@ static enum stp_status mock_note(void *self, const struct stp_work *work,
         (work->as.transfer.n == 0 ||
          (noted.kind == STP_WORK_KERNEL && noted.as.kernel.n == 0)))
         return STP_OK;
-    if (noted.kind >= STP_WORK_PRODUCT)
-        STP_TRY(mock_compute(e, &noted, &compute, err));
+    if (noted.kind == STP_WORK_PRODUCT) {
+        p->tf32 = p->tf32 && p->gemm.type == STP_TYPE_F32;
+        STP_TRY(p->tf32
+                    ? stp_mock_gemm_tf32(e->machine, &p->gemm, &compute, err)
+                    : stp_mock_gemm(e->machine, &p->gemm, &compute, err));
+    } else if (noted.kind > STP_WORK_PRODUCT) {
+        compute = stp_mock_kernel(e->machine, mock_kernel_bytes(&noted));
+    }
     noted.range = stp_ranges_now(&e->ranges);
     return stp_mock_program_add(&e->program, &noted, compute, err);
 }
