@@ -9,24 +9,20 @@
 
 enum { MOST_COLUMNS = 10000 };
 
-/* The command's own stream for standard output has no number. */
-static int terminal_fd(FILE *fp)
-{
-    return fp == stdout ? STDOUT_FILENO : fileno(fp);
-}
-
 size_t stp_terminal_columns(FILE *fp)
 {
+    /* The command's own stream for standard output has no number. */
+    const int fd = fp == stdout ? STDOUT_FILENO : fileno(fp);
     const char *text = getenv("COLUMNS");
     struct winsize size;
     uint64_t columns;
 
-    if (!isatty(terminal_fd(fp)))
+    if (!isatty(fd))
         return 0;
     if (text != NULL && stp_parse_u64(text, strlen(text), &columns) &&
         columns > 0 && columns <= MOST_COLUMNS)
         return (size_t)columns;
-    return ioctl(terminal_fd(fp), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 FILE *stp_paragraph_begin(struct stp_paragraph *p, FILE *out)

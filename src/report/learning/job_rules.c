@@ -273,14 +273,6 @@ enum stp_status stp_job_rules_save(const struct stp_job_rules *rules,
     return stp_policy_text_end(&text, path, err);
 }
 
-static void rules_put_shape(uint64_t n_nodes, uint64_t n_ranks,
-                            struct stp_table *t)
-{
-    stp_table_row(t);
-    stp_table_count(t, "nNodes", NULL, n_nodes);
-    stp_table_count(t, "nRanks", NULL, n_ranks);
-}
-
 void stp_json_job_rules(cJSON *root, const struct stp_job_rules *rules)
 {
     struct stp_table t = stp_table_array(root, "rules");
@@ -288,7 +280,9 @@ void stp_json_job_rules(cJSON *root, const struct stp_job_rules *rules)
     for (size_t i = 0; i < rules->n; i++) {
         const struct stp_job_rule *rule = &rules->rules[i];
 
-        rules_put_shape(rule->key->n_nodes, rule->key->n_ranks, &t);
+        stp_table_row(&t);
+        stp_table_count(&t, "nNodes", NULL, rule->key->n_nodes);
+        stp_table_count(&t, "nRanks", NULL, rule->key->n_ranks);
         stp_table_word(&t, "collective", NULL, stp_coll_name(rule->key->coll));
         stp_table_count(&t, "min_bytes", NULL, rule->key->bytes.min);
         stp_table_count(&t, "max_bytes", NULL, rule->key->bytes.max);
@@ -301,7 +295,9 @@ void stp_json_job_rules(cJSON *root, const struct stp_job_rules *rules)
     for (size_t i = 0; i < rules->n_totals; i++) {
         const struct stp_job_total *total = &rules->totals[i];
 
-        rules_put_shape(total->n_nodes, total->n_ranks, &t);
+        stp_table_row(&t);
+        stp_table_count(&t, "nNodes", NULL, total->n_nodes);
+        stp_table_count(&t, "nRanks", NULL, total->n_ranks);
         stp_table_count(&t, "communicators", NULL, total->n_comms);
         stp_table_count(&t, "blocks", NULL, total->n_blocks);
         stp_table_number(&t, "window_us", NULL, total->window_us, 0);

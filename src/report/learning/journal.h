@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/learn/learner.h"
+#include "core/stats.h"
 
 enum { STP_JOURNAL_MAX = 1 << 30 }; /* bytes of a file */
 
@@ -21,9 +22,7 @@ struct stp_journal_line {
     struct stp_bandit_arm arm;
     double value; /* times in microseconds */
     double scale; /* by which it was multiplied for that */
-    double gain;
-    double gain_low;
-    double gain_high;
+    struct stp_gain gain;
 };
 
 struct stp_journal_lines {

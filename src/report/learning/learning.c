@@ -182,10 +182,10 @@ static void learning_add_time(struct turns *turns, struct stp_learning_key *key,
 
     /* A block's first line has the time of the arm that it is compared with,
      * its second line that of the other arm, and the gain. */
-    if (line->kind == STP_LEARN_BLOCK && !(line->gain > 0)) {
+    if (line->kind == STP_LEARN_BLOCK && !(line->gain.gain > 0)) {
         set->base = line->arm;
         set->base_us = line->value;
-    } else if (line->kind == STP_LEARN_BLOCK && isfinite(line->gain)) {
+    } else if (line->kind == STP_LEARN_BLOCK && isfinite(line->gain.gain)) {
         const size_t base = stp_learning_find_arm(key, &set->base);
 
         set->lost_us += STP_BLOCK_WINDOWS / 2 * (line->value - set->base_us);
@@ -198,7 +198,7 @@ static void learning_add_time(struct turns *turns, struct stp_learning_key *key,
             .arm = (uint16_t)i,
             .base = set->base.algo < 0 || base == key->n_arms ? STP_BANDIT_ARMS
                                                               : (uint16_t)base,
-            .log_gain = log(line->gain)};
+            .log_gain = log(line->gain.gain)};
         turns->n++;
     }
 }
@@ -219,8 +219,7 @@ static void learning_take_line(struct turns *turns,
     case STP_LEARN_SETTLED:
         key->is_settled = true;
         key->with = line->arm;
-        key->gain = (struct stp_gain){
-            .gain = line->gain, .low = line->gain_low, .high = line->gain_high};
+        key->gain = line->gain;
         break;
     case STP_LEARN_INCUMBENT:
         /* The arm with which the key settled was dropped, or lost a re-test. */
@@ -236,8 +235,7 @@ static void learning_take_line(struct turns *turns,
         break;
     case STP_LEARN_BOUND:
         key->n_tried = (size_t)fmin(fmax(line->value, 0), STP_BANDIT_ARMS);
-        key->bound = (struct stp_gain){
-            .gain = line->gain, .low = line->gain_low, .high = line->gain_high};
+        key->bound = line->gain;
         break;
     case STP_LEARN_UNTRIED:
         key->n_untried = (size_t)fmin(fmax(line->value, 0), STP_BANDIT_ARMS);
@@ -371,7 +369,7 @@ void stp_learning_sum(const struct stp_journal_lines *lines,
         }
         set = &l.sets[at];
 
-        l.n_blocks += line->kind == STP_LEARN_BLOCK && line->gain > 0;
+        l.n_blocks += line->kind == STP_LEARN_BLOCK && line->gain.gain > 0;
         l.has_graphs |= line->kind == STP_LEARN_GRAPHS;
         if (line->kind == STP_LEARN_ALONE && line->value > (double)l.n_alone)
             l.n_alone = (uint64_t)fmin(line->value, max_calls);
@@ -379,12 +377,12 @@ void stp_learning_sum(const struct stp_journal_lines *lines,
         switch (line->kind) {
         case STP_LEARN_STEP:
             set->step_us = line->value;
-            set->step_gain = fmax(line->gain, 1);
+            set->step_gain = fmax(line->gain.gain, 1);
             break;
         case STP_LEARN_PLAN:
             set->has_plan = true;
             set->plan_us = line->value;
-            set->plan_gain = line->gain;
+            set->plan_gain = line->gain.gain;
             break;
         case STP_LEARN_TRIAL:
             if (set->begin_us == 0)
@@ -402,13 +400,13 @@ void stp_learning_sum(const struct stp_journal_lines *lines,
                 set_put_arm(set, line);
             break;
         case STP_LEARN_SET:
-            if (!(line->gain > 0 && isfinite(line->gain))) {
+            if (!(line->gain.gain > 0 && isfinite(line->gain.gain))) {
                 set->n_broken++;
                 break;
             }
             STP_TAKE_ROOM(set->log_gains, set->n_log_gains,
                           set->log_gains_capacity);
-            set->log_gains[set->n_log_gains++] = log(line->gain);
+            set->log_gains[set->n_log_gains++] = log(line->gain.gain);
             set->window_us +=
                 (line->value - set->window_us) / (double)set->n_log_gains;
             break;

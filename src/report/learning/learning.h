@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 
-#include "core/stats.h"
 #include "report/learning/journal.h"
 
 struct cJSON;

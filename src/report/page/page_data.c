@@ -405,20 +405,14 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
     data->title = sources->title;
     for (int s = 0; s < STP_PAGE_N_SOURCES; s++) {
         const char *path = sources->path[s];
-        struct stp_error bare = {0};
         enum stp_status status;
 
         if (path == NULL)
             continue;
         status = page_read_file(path, s, &data->files[STP_PAGE_SWEEP].data,
-                                &data->files[s], &bare);
-        if (status != STP_OK && err != NULL) {
-            *err = (struct stp_error){0}; /* whose text names the file */
-            stp_error_string(&bare, stp_base_name(path), err->text,
-                             sizeof(err->text));
-        }
+                                &data->files[s], err);
         if (status != STP_OK)
-            return status;
+            return stp_fail_in(err, status, stp_base_name(path));
     }
     STP_TRY(page_keep_own(sources, data, err));
     for (int s = STP_PAGE_SWEEP; s < STP_PAGE_N_SOURCES; s++)

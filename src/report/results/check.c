@@ -2,14 +2,9 @@
 #include "report/results/results.h"
 #include "report/table.h"
 
-static bool check_is_fixed(const struct stp_finding *f, bool fixed)
-{
-    return fixed && f->fix != STP_FIX_NONE;
-}
-
 static const char *check_level(const struct stp_finding *f, bool fixed)
 {
-    if (check_is_fixed(f, fixed))
+    if (fixed && f->fix != STP_FIX_NONE)
         return "fixed";
     return stp_check_is_warning(f->kind) ? "warning" : "note";
 }
@@ -22,7 +17,7 @@ struct stp_check_count stp_count_findings(const struct stp_findings *findings,
     for (size_t i = 0; i < findings->n; i++) {
         const struct stp_finding *f = &findings->at[i];
 
-        if (check_is_fixed(f, fixed))
+        if (fixed && f->fix != STP_FIX_NONE)
             n.n_fixed++;
         else if (stp_check_is_warning(f->kind))
             n.n_warnings++;
@@ -46,7 +41,7 @@ static void check_print_text(const struct stp_findings *findings,
 
     for (size_t i = 0; i < findings->n; i++) {
         const struct stp_finding *f = &findings->at[i];
-        const bool is_fixed = check_is_fixed(f, fixed);
+        const bool is_fixed = fixed && f->fix != STP_FIX_NONE;
 
         fprintf(fp, "%s:%u:%u: %s: %s%s\n", path, f->line, f->column,
                 check_level(f, fixed),

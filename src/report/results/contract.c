@@ -7,6 +7,9 @@
 void stp_print_contract(const struct stp_contract *contract, bool is_json,
                         FILE *fp)
 {
+    const size_t n_ok = stp_contract_count(contract, STP_CONTRACT_OK);
+    const size_t n_failed = stp_contract_count(contract, STP_CONTRACT_FAIL);
+    const size_t n_skipped = stp_contract_count(contract, STP_CONTRACT_SKIP);
     struct stp_table t = stp_table_result(is_json);
 
     if (!is_json) {
@@ -27,10 +30,7 @@ void stp_print_contract(const struct stp_contract *contract, bool is_json,
                     check->text);
         }
         fprintf(fp, "\n%zu checks: %zu ok, %zu failed, %zu skipped\n",
-                contract->n_checks,
-                stp_contract_count(contract, STP_CONTRACT_OK),
-                stp_contract_count(contract, STP_CONTRACT_FAIL),
-                stp_contract_count(contract, STP_CONTRACT_SKIP));
+                contract->n_checks, n_ok, n_failed, n_skipped);
     }
     stp_table_word(&t, "tuner", NULL, contract->name);
     stp_table_word(&t, "nccl", NULL, contract->nccl);
@@ -48,11 +48,8 @@ void stp_print_contract(const struct stp_contract *contract, bool is_json,
         stp_table_word(&t, "text", NULL, check->text);
     }
     t.row = t.root;
-    stp_table_count(&t, "ok", NULL,
-                    stp_contract_count(contract, STP_CONTRACT_OK));
-    stp_table_count(&t, "failed", NULL,
-                    stp_contract_count(contract, STP_CONTRACT_FAIL));
-    stp_table_count(&t, "skipped", NULL,
-                    stp_contract_count(contract, STP_CONTRACT_SKIP));
+    stp_table_count(&t, "ok", NULL, n_ok);
+    stp_table_count(&t, "failed", NULL, n_failed);
+    stp_table_count(&t, "skipped", NULL, n_skipped);
     stp_table_end(&t, fp);
 }

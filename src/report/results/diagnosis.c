@@ -8,11 +8,6 @@ static const char *const diagnosis_levels[] = {
     [STP_SYMPTOM_PROBLEM] = "problem",
 };
 
-static struct stp_symptom *diagnosis_last(struct stp_diagnosis *diagnosis)
-{
-    return &diagnosis->all[diagnosis->n - 1];
-}
-
 void stp_diagnose(struct stp_diagnosis *diagnosis, enum stp_symptom_level level,
                   const char *why, const char *todo, const char *fmt, ...)
 {
@@ -21,7 +16,7 @@ void stp_diagnose(struct stp_diagnosis *diagnosis, enum stp_symptom_level level,
 
     if (diagnosis->n < STP_MAX_SYMPTOMS)
         diagnosis->n++;
-    last = diagnosis_last(diagnosis);
+    last = &diagnosis->all[diagnosis->n - 1];
     last->level = level;
     va_start(va, fmt);
     vsnprintf(last->what, STP_SYMPTOM_TEXT, fmt, va);
@@ -35,7 +30,7 @@ void stp_diagnose_why(struct stp_diagnosis *diagnosis, const char *fmt, ...)
     va_list va;
 
     va_start(va, fmt);
-    vsnprintf(diagnosis_last(diagnosis)->why, STP_SYMPTOM_TEXT, fmt, va);
+    vsnprintf(diagnosis->all[diagnosis->n - 1].why, STP_SYMPTOM_TEXT, fmt, va);
     va_end(va);
 }
 
@@ -44,7 +39,7 @@ void stp_diagnose_todo(struct stp_diagnosis *diagnosis, const char *fmt, ...)
     va_list va;
 
     va_start(va, fmt);
-    vsnprintf(diagnosis_last(diagnosis)->todo, STP_SYMPTOM_TEXT, fmt, va);
+    vsnprintf(diagnosis->all[diagnosis->n - 1].todo, STP_SYMPTOM_TEXT, fmt, va);
     va_end(va);
 }
 

@@ -20,11 +20,6 @@ static bool gain_is_seen(const struct stp_point *p)
     return stp_verify_arm(p)->source <= STP_SOURCE_RECORDED;
 }
 
-static bool gain_is_changed(const struct stp_point *p)
-{
-    return stp_verify_point(p) != STP_VERDICT_SAME;
-}
-
 /* The first rule that can decide the point; NULL if there is none. */
 static const struct stp_rule *gain_find_rule(const struct stp_policy *policy,
                                              const char *gpu,
@@ -63,15 +58,15 @@ static void gain_print_ranges(const struct stp_device_info *info,
         char from[32], to[32];
 
         next = p + 1;
-        if (!gain_is_changed(p))
+        if (stp_verify_point(p) == STP_VERDICT_SAME)
             continue;
         for (; rule != NULL && next < end && stp_point_alike(p, next) &&
-               (!gain_is_changed(next) ||
+               (stp_verify_point(next) == STP_VERDICT_SAME ||
                 gain_find_rule(policy, info->gpu, next) == rule);
              next++) {
             const struct stp_comparison *d = stp_verify_arm(next);
 
-            if (gain_is_changed(next) &&
+            if (stp_verify_point(next) != STP_VERDICT_SAME &&
                 (gain_is_seen(next) != gain_is_seen(best)
                      ? gain_is_seen(next)
                      : d->gain.gain > c->gain.gain)) {

@@ -8,15 +8,9 @@
 #include "launch/take.h"
 #include "report/table.h"
 
-/* In virtual time there is no loss. */
-static bool summary_has_data(const struct stp_train_run *r)
-{
-    return !isnan(r->accuracy);
-}
-
 void stp_train_print_run(const struct stp_train_run *r, FILE *fp)
 {
-    const bool has_data = summary_has_data(r);
+    const bool has_data = !isnan(r->accuracy); /* not in virtual time */
 
     fprintf(fp, "%s\n\n", r->made_by);
     fprintf(fp,
@@ -69,7 +63,7 @@ void stp_train_print_summary(const struct stp_train_runs *runs, FILE *fp)
     for (size_t i = 0; i < runs->n; i++) {
         const struct stp_train_run *r = &runs->runs[i];
 
-        data |= summary_has_data(r);
+        data |= !isnan(r->accuracy);
         hidden |= !isnan(r->traced_comm_ms);
         if (r->n_gpus > widest->n_gpus)
             widest = r;

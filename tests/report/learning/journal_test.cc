@@ -71,12 +71,12 @@ TEST(Journal, HasAllThatALineSays)
     EXPECT_EQ(NCCL_PROTO_LL128, lines[0].arm.proto);
     EXPECT_EQ(24, lines[0].arm.n_channels);
     EXPECT_EQ(8, lines[0].value);
-    EXPECT_EQ(1.06595, lines[0].gain);
-    EXPECT_EQ(1.05852, lines[0].gain_low);
-    EXPECT_TRUE(std::isinf(lines[0].gain_high));
+    EXPECT_EQ(1.06595, lines[0].gain.gain);
+    EXPECT_EQ(1.05852, lines[0].gain.low);
+    EXPECT_TRUE(std::isinf(lines[0].gain.high));
     EXPECT_EQ(-1, lines[1].coll);
     EXPECT_EQ(3, lines[1].value);
-    EXPECT_EQ(0, lines[1].gain);
+    EXPECT_EQ(0, lines[1].gain.gain);
     EXPECT_EQ(-1, lines[2].arm.algo);
     EXPECT_EQ(0, lines[2].arm.n_channels);
     EXPECT_EQ(1.5e6, lines[2].value);

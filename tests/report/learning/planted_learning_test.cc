@@ -90,7 +90,7 @@ class Minute : public learner_job::Job
             line.arm.proto = int8_t(arm.proto);
             line.arm.n_channels = uint8_t(arm.n_channels);
             line.value = e.value;
-            line.gain = e.gain;
+            line.gain.gain = e.gain;
             lines->push_back(line);
         }
     }
