@@ -59,38 +59,19 @@ static void scenario_note(void *opaque, int rank, const struct mock_call *call)
     stp_contract_begin_call(play->run, call);
 }
 
-/* The calls of a script: all that there are if 'more', else questions, every
- * other of which is in some way, others in the next script.  After 'n' of them
- * come those of the groups. */
-static struct mock_call *scenario_choose_calls(struct play *play, size_t n)
-{
-    const uint64_t seed = play->run->options->seed;
-    struct mock_call *calls =
-        calloc(n + SCENARIO_GROUPS * GROUP, sizeof(*calls));
-
-    if (calls == NULL)
-        STP_CONTRACT_FAIL_BY(play->run, "out of memory");
-    for (size_t i = 0; i < n; i++)
-        calls[i] = play->more ? stp_contract_call(seed, i)
-                              : stp_contract_question(
-                                    seed, i + (i + play->turn) % 2 * STP_N_LONE,
-                                    play->turn);
-    for (size_t i = n; i < n + SCENARIO_GROUPS * GROUP; i++)
-        calls[i] =
-            stp_contract_call(seed, stp_rng(seed + play->turn, i) % STP_N_LONE);
-    play->turn++;
-    return calls;
-}
-
-/* Calls that follow one another, and groups after them.  A step is of several
- * calls where ranks' threads or processes would wait at each. */
+/* Calls that follow one another, and groups after them: all that there are if
+ * 'more', else questions, every other of which is in some way, others in the
+ * next script.  A step is of several calls where ranks' threads or processes
+ * would wait at each. */
 static void scenario_play(struct play *play, struct mock_ranks *ranks,
                           const struct mock_death *death)
 {
     const struct stp_scenario *scenario = &play->scenario;
     const size_t n = play->more ? STP_N_MORE : STP_N_LONE;
+    const size_t n_all = n + SCENARIO_GROUPS * GROUP;
+    const uint64_t seed = play->run->options->seed;
     const bool in_bulk = scenario->layout != MOCK_ONE_THREAD;
-    struct mock_call *calls = scenario_choose_calls(play, n);
+    struct mock_call *calls = calloc(n_all, sizeof(*calls));
     struct mock_step *steps = calloc(n + SCENARIO_GROUPS, sizeof(*steps));
     struct mock_script script = {
         .steps = steps,
@@ -102,8 +83,17 @@ static void scenario_play(struct play *play, struct mock_ranks *ranks,
         .at_once = scenario->play_at_once};
     char where[48];
 
-    if (steps == NULL)
+    if (calls == NULL || steps == NULL)
         STP_CONTRACT_FAIL_BY(play->run, "out of memory");
+    for (size_t i = 0; i < n; i++)
+        calls[i] = play->more ? stp_contract_call(seed, i)
+                              : stp_contract_question(
+                                    seed, i + (i + play->turn) % 2 * STP_N_LONE,
+                                    play->turn);
+    for (size_t i = n; i < n_all; i++)
+        calls[i] =
+            stp_contract_call(seed, stp_rng(seed + play->turn, i) % STP_N_LONE);
+    play->turn++;
     for (size_t i = 0; i < n; i += steps[script.n_apart++].n) {
         size_t bulk = 1 + stp_rng(play->seed, i) % (play->more ? 200 : 24);
 

@@ -51,7 +51,6 @@ struct stp_asked {
     struct stp_contract_slot *slot;
 };
 
-/* Fails the check. */
 #define CALLS_FAIL(asked, fmt, ...)                                            \
     do {                                                                       \
         char call_text_[STP_CALL_TEXT];                                        \
@@ -92,7 +91,6 @@ void stp_contract_judge(struct stp_contract_run *run,
     calls_judge(run, &asked, NULL);
 }
 
-/* Makes the call, and judges it. */
 static void calls_make(struct stp_contract_run *run, struct mock_comm *comm,
                        const struct calls *calls, struct stp_asked *asked)
 {

@@ -26,11 +26,23 @@ static void threads_begin_shared(void)
     told = gmtime(&some_day); /* after ctime(), which calls it */
 }
 
-static void threads_check_shared(struct stp_contract_run *run, const char *who)
+/* Then the scenarios, in which ranks are threads at once. */
+void stp_check_threads(struct stp_contract_run *run)
 {
-    const char *word = strtok(NULL, " ");
-    const char *changed = NULL;
+    const bool of_inits = run->entry->stage == STP_STAGE_INITS;
+    struct mock_nccl *nccl = stp_contract_open(run, NULL);
+    struct stp_decisions ignored;
+    struct mock_comm *comm;
+    const char *word, *changed = NULL;
 
+    if (of_inits)
+        threads_begin_shared();
+    comm = stp_contract_comm(run, nccl, run->world->machine, 0);
+    if (!of_inits) {
+        threads_begin_shared();
+        stp_contract_ask(run, comm, STP_N_QUESTIONS, &ignored);
+    }
+    word = strtok(NULL, " ");
     if (word == NULL || strcmp(word, "second") != 0)
         changed = "strtok()";
     else if (strcmp(told_text, first_text) != 0)
@@ -41,25 +53,7 @@ static void threads_check_shared(struct stp_contract_run *run, const char *who)
         STP_CONTRACT_FAIL_BY(run,
                              "%s calls %s of libc, whose memory all threads of "
                              "the process share",
-                             who, changed);
-}
-
-/* Then the scenarios, in which ranks are threads at once. */
-void stp_check_threads(struct stp_contract_run *run)
-{
-    const bool of_inits = run->entry->stage == STP_STAGE_INITS;
-    struct mock_nccl *nccl = stp_contract_open(run, NULL);
-    struct stp_decisions ignored;
-    struct mock_comm *comm;
-
-    if (of_inits)
-        threads_begin_shared();
-    comm = stp_contract_comm(run, nccl, run->world->machine, 0);
-    if (!of_inits) {
-        threads_begin_shared();
-        stp_contract_ask(run, comm, STP_N_QUESTIONS, &ignored);
-    }
-    threads_check_shared(run, of_inits ? "init" : "getCollInfo");
+                             of_inits ? "init" : "getCollInfo", changed);
     stp_contract_destroy(run, comm);
     stp_contract_unload(run, nccl);
     stp_check_scenarios(run);

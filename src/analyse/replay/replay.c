@@ -19,7 +19,6 @@
 
 /* ==== one random schedule ==== */
 
-/* One schedule. */
 struct play {
     const struct stp_replay_plan *plan;
     struct mock_nccl *nccl;
@@ -267,24 +266,6 @@ static enum stp_status jobs_start(struct run *run, struct job *job, bool check)
     exit(0); /* the plugin's destructors run, and what it printed is kept */
 }
 
-/* Awaits a process, and notes what became of it. */
-static void jobs_reap(struct run *run, struct job *job)
-{
-    const int end = stp_child_await(job->pid);
-    const char *crash = stp_child_crash(end);
-
-    if (end == 0)
-        return;
-    job->failed = true;
-    job->status = stp_fail(
-        &job->err, STP_ERR_DEVICE,
-        "tuner plugin '%s' %s%s%s when mock NCCL called it, in schedule %u",
-        run->options->plugin, crash != NULL ? "crashed (" : "exited",
-        crash != NULL ? crash : "", crash != NULL ? ")" : "",
-        atomic_load(&job->seed));
-    jobs_stop_at(run->shared, atomic_load(&job->seed));
-}
-
 static bool jobs_report(const struct run *run)
 {
     return run->options->progress(run->options->user,
@@ -323,9 +304,21 @@ static enum stp_status jobs_run(struct run *run, bool check)
     }
     whole = (!reports || jobs_report(run)) && whole;
     for (unsigned i = 0; i < n; i++) {
-        const struct job *job = &shared->jobs[i];
+        struct job *job = &shared->jobs[i];
+        const int exit_status = stp_child_await(job->pid);
+        const char *crash = stp_child_crash(exit_status);
 
-        jobs_reap(run, &shared->jobs[i]);
+        if (exit_status != 0) {
+            job->failed = true;
+            job->status = stp_fail(
+                &job->err, STP_ERR_DEVICE,
+                "tuner plugin '%s' %s%s%s when mock NCCL called it, in "
+                "schedule %u",
+                run->options->plugin, crash != NULL ? "crashed (" : "exited",
+                crash != NULL ? crash : "", crash != NULL ? ")" : "",
+                atomic_load(&job->seed));
+            jobs_stop_at(shared, atomic_load(&job->seed));
+        }
         if (job->failed && (first == NULL || job->seed < first->seed))
             first = job;
     }

@@ -183,8 +183,7 @@ static int plan_compare_places(const void *pa, const void *pb)
     return STP_ORDER(a->row, b->row);
 }
 
-/* A group over several communicators is a group on each of them. */
-static void plan_make_order(struct stp_replay_plan *plan)
+static void plan_make_steps(struct stp_replay_plan *plan)
 {
     const struct stp_trace *t = plan->trace;
     struct place *places = stp_take(t->n_rows, sizeof(*places));
@@ -192,6 +191,7 @@ static void plan_make_order(struct stp_replay_plan *plan)
 
     for (size_t i = 0; i < t->n_rows; i++)
         places[i] = (struct place){t->rows[i].comm, i};
+    /* A group over several communicators is a group on each of them. */
     for (size_t i = 0; i < t->n_rows; i = end) {
         for (end = i + 1; end < t->n_rows; end++)
             if (!plan_same_group(&t->rows[i], &t->rows[end]))
@@ -201,11 +201,6 @@ static void plan_make_order(struct stp_replay_plan *plan)
     for (size_t i = 0; i < t->n_rows; i++)
         plan->order[i] = places[i].row;
     free(places);
-}
-
-static void plan_make_steps(struct stp_replay_plan *plan)
-{
-    const struct stp_trace *t = plan->trace;
 
     for (size_t i = 0; i < t->n_rows; i++) {
         const struct stp_trace_row *row = &t->rows[plan->order[i]];
@@ -276,7 +271,6 @@ enum stp_status stp_replay_plan_make(struct stp_replay_plan *plan,
     STP_TAKE(plan->steps, trace->n_rows);
     STP_TAKE(plan->first, trace->n_rows);
     STP_TAKE(plan->segments, trace->n_rows);
-    plan_make_order(plan);
     plan_make_steps(plan);
     for (size_t s = 0; s < plan->n_steps; s++)
         STP_TRY(plan_check_pipe_ops(plan, s, err));

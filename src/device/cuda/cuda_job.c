@@ -1,7 +1,6 @@
 /* cuda_job.c - ranks of a process together: meetings, failures, waiting */
-#include <time.h>
-
 #include "device/cuda/cuda.h"
+#include "device/host.h"
 #include "nccl_tuner_abi.h"
 
 enum {
@@ -144,18 +143,10 @@ enum stp_status stp_cuda_job_agree(void *self, enum stp_status status,
 
 /* ---- waiting ---- */
 
-static long job_seconds_now(void)
-{
-    struct timespec now = {0};
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (long)now.tv_sec;
-}
-
 /* Processes that died are looked for by one rank: exchange() is its, too.  Of
  * measuring ranks the pool of device/device.c does, and at the time. */
-static enum stp_status job_check_limits(struct stp_cuda_rank *r, long since,
-                                        struct stp_error *err)
+static enum stp_status job_check_limits(struct stp_cuda_rank *r,
+                                        double since_us, struct stp_error *err)
 {
     const struct stp_cuda *d = r->cuda;
     const unsigned limit_s = d->time_limit_s;
@@ -176,7 +167,8 @@ static enum stp_status job_check_limits(struct stp_cuda_rank *r, long since,
     if (status == STP_OK && r->number == 0 &&
         !d->world->ops->alive(d->world->self, err))
         status = STP_ERR_DEVICE;
-    if (status == STP_OK && limit_s > 0 && job_seconds_now() - since > limit_s)
+    if (status == STP_OK && limit_s > 0 &&
+        stp_host_now_us(NULL) - since_us > limit_s * 1e6)
         status = stp_fail(err, STP_ERR_DEVICE,
                           "rank %u, GPU %d: not done within %u seconds",
                           r->rank, r->gpu, limit_s);
@@ -185,7 +177,7 @@ static enum stp_status job_check_limits(struct stp_cuda_rank *r, long since,
 
 enum stp_status stp_cuda_wait(struct stp_cuda_rank *r, struct stp_error *err)
 {
-    const long since = job_seconds_now();
+    const double since_us = stp_host_now_us(NULL);
     enum stp_status status = STP_OK;
 
     for (unsigned s = 0; s < STP_N_STREAMS && status == STP_OK; s++) {
@@ -195,7 +187,7 @@ enum stp_status stp_cuda_wait(struct stp_cuda_rank *r, struct stp_error *err)
              n++) {
             result = cudaStreamQuery(r->stream[s]);
             if (result == cudaErrorNotReady && n % POLLS_PER_CHECK == 0)
-                status = job_check_limits(r, since, err);
+                status = job_check_limits(r, since_us, err);
         }
         if (result != cudaErrorNotReady)
             status = stp_cuda_result(r, result, "cudaStreamQuery", err);

@@ -493,15 +493,6 @@ static enum stp_status cuda_open(const struct stp_device_options *options,
 
 /* ---- what the driver tells of the GPUs of this host ---- */
 
-static enum stp_status cuda_survey_fail(cudaError_t rc, struct stp_error *err)
-{
-    return stp_fail(err,
-                    rc == cudaErrorNoDevice || rc == cudaErrorInsufficientDriver
-                        ? STP_ERR_NOTHING
-                        : STP_ERR_DEVICE,
-                    "the driver says: %s", cudaGetErrorString(rc));
-}
-
 static enum stp_status cuda_survey(struct stp_survey *survey_ret,
                                    struct stp_error *err)
 {
@@ -539,10 +530,15 @@ static enum stp_status cuda_survey(struct stp_survey *survey_ret,
             s.n_pcie += access && !atomics;
         }
     }
+    if (rc == cudaSuccess && n == 0)
+        rc = cudaErrorNoDevice;
     if (rc != cudaSuccess)
-        return cuda_survey_fail(rc, err);
-    if (n == 0)
-        return cuda_survey_fail(cudaErrorNoDevice, err);
+        return stp_fail(err,
+                        rc == cudaErrorNoDevice ||
+                                rc == cudaErrorInsufficientDriver
+                            ? STP_ERR_NOTHING
+                            : STP_ERR_DEVICE,
+                        "the driver says: %s", cudaGetErrorString(rc));
     *survey_ret = s;
     return STP_OK;
 }

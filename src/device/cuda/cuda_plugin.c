@@ -422,22 +422,14 @@ static enum stp_status plugin_open_inner(const char *path,
     return STP_OK;
 }
 
-/* Finds the newest interface of tuners that a version of NCCL knows. */
-static int plugin_newest_tuner(int nccl)
-{
-    static const int since[] = {22100, 22200, 22400, 22800, 23000, 23206};
-    int newest = 1;
-
-    for (size_t i = 0; i < sizeof(since) / sizeof(since[0]); i++)
-        newest += nccl >= since[i];
-    return newest;
-}
-
 enum stp_status stp_cuda_plugin_begin(const char *inner, int nccl,
                                       char replaced_ret[128],
                                       struct stp_error *err)
 {
+    /* the versions of NCCL that know an interface of tuners more */
+    static const int since[] = {22100, 22200, 22400, 22800, 23000, 23206};
     const char *before = getenv("NCCL_TUNER_PLUGIN");
+    int newest = 1;
     Dl_info self;
 
     if (inner != NULL)
@@ -447,7 +439,9 @@ enum stp_status stp_cuda_plugin_begin(const char *inner, int nccl,
     if (before == NULL || strcmp(before, self.dli_fname) == 0)
         before = "";
     snprintf(replaced_ret, 128, "%s", before);
-    STP_TRY(stp_arm_tuner_begin(before, plugin_newest_tuner(nccl), err));
+    for (size_t i = 0; i < sizeof(since) / sizeof(since[0]); i++)
+        newest += nccl >= since[i];
+    STP_TRY(stp_arm_tuner_begin(before, newest, err));
     if (setenv("NCCL_TUNER_PLUGIN", self.dli_fname, 1) != 0 ||
         setenv("NCCL_PROFILER_PLUGIN", self.dli_fname, 1) != 0)
         return stp_fail(err, STP_ERR_DEVICE, "cannot set NCCL_TUNER_PLUGIN");
