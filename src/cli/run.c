@@ -448,21 +448,6 @@ static bool run_count_second(void *user)
     return true;
 }
 
-/* Makes the file, and lets the learning plugin write its gains beside it. */
-static void run_begin_metrics(const struct run_metrics *m)
-{
-    char folder[STP_CLI_PATH];
-    struct stp_error err;
-
-    if (run_write_metrics(m, &err) != STP_OK)
-        stp_complain_error(NULL, &err); /* the job does without */
-    if (stp_job_has("STEPTUNE_METRICS") ||
-        !stp_absolute_path(m->o->metrics, folder))
-        return;
-    strrchr(folder, '/')[0] = '\0';
-    stp_set_variable("STEPTUNE_METRICS", folder);
-}
-
 int stp_cmd_run(int argc, char **argv)
 {
     struct run_options o = {0};
@@ -499,10 +484,17 @@ int stp_cmd_run(int argc, char **argv)
         struct stp_trace trace;
         struct stp_error err;
         struct stat st;
+        char beside[STP_CLI_PATH];
         bool has_run;
 
-        if (is_counted)
-            run_begin_metrics(&metrics);
+        if (is_counted && run_write_metrics(&metrics, &err) != STP_OK)
+            stp_complain_error(NULL, &err); /* the job does without */
+        /* the learning plugin writes its gains beside the file */
+        if (is_counted && !stp_job_has("STEPTUNE_METRICS") &&
+            stp_absolute_path(o.metrics, beside)) {
+            strrchr(beside, '/')[0] = '\0';
+            stp_set_variable("STEPTUNE_METRICS", beside);
+        }
         has_run = stp_job_run(&job, &end, &err) == STP_OK;
         if (!has_run ||
             (is_counted && run_write_metrics(&metrics, &err) != STP_OK))

@@ -217,43 +217,12 @@ static int arm_preload(struct stp_compare_arms *arms,
                              before != NULL ? before : ""));
 }
 
-/* Whatever finds libraries for the job, a preloaded one of the same name comes
- * first: PyTorch's own NCCL is found by a path that LD_LIBRARY_PATH does not
- * change. */
-static int arm_set_nccl(struct stp_compare_arms *arms,
-                        struct stp_compare_arm *arm, const char *value)
-{
-    char file[STP_CLI_PATH + 16];
-    char path[STP_CLI_PATH];
-    struct stat st;
-
-    snprintf(file, sizeof(file), "%s%s", value,
-             stat(value, &st) == 0 && S_ISDIR(st.st_mode) ? "/libnccl.so.2"
-                                                          : "");
-    if (!stp_absolute_path(file, path))
-        return stp_complain("--nccl: no file '%s', expected a libnccl.so.2 or "
-                            "its folder",
-                            file);
-    return arm_preload(arms, arm, path);
-}
-
-static int arm_set_stage(struct stp_compare_arms *arms,
-                         struct stp_compare_arm *arm, const char *value)
-{
-    char rules[STP_CLI_PATH], library[STP_CLI_PATH];
-
-    if (stp_find_staging(value, rules, library) != STP_EXIT_OK)
-        return STP_EXIT_FAILED;
-    arm->stage = arms_keep(arms, "%s", rules);
-    arm_set(arm, "STEPTUNE_STAGE_FILE", arm->stage);
-    return arm_preload(arms, arm, library);
-}
-
 static int arm_set_value(struct stp_compare_arms *arms,
                          struct stp_compare_arm *arm, const struct list *list,
                          const char *value)
 {
-    char path[STP_CLI_PATH];
+    char path[STP_CLI_PATH], file[STP_CLI_PATH + 16], rules[STP_CLI_PATH];
+    struct stat st;
     // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker)
     const bool is_none = strcmp(value, lists[list->kind].none) == 0;
 
@@ -274,10 +243,27 @@ static int arm_set_value(struct stp_compare_arms *arms,
         /* which NCCL it is, it says itself */
         if (!stp_job_has("NCCL_DEBUG"))
             arm_set(arm, "NCCL_DEBUG", "VERSION");
-        return is_none ? STP_EXIT_OK : arm_set_nccl(arms, arm, value);
+        if (is_none)
+            return STP_EXIT_OK;
+        snprintf(file, sizeof(file), "%s%s", value,
+                 stat(value, &st) == 0 && S_ISDIR(st.st_mode) ? "/libnccl.so.2"
+                                                              : "");
+        if (!stp_absolute_path(file, path))
+            return stp_complain("--nccl: no file '%s', expected a libnccl.so.2 "
+                                "or its folder",
+                                file);
+        /* Whatever finds libraries for the job, a preloaded one of the same
+         * name comes first: PyTorch's own NCCL is found by a path that
+         * LD_LIBRARY_PATH does not change. */
+        return arm_preload(arms, arm, path);
     case LIST_STAGE:
-        return is_none ? arm_set(arm, "STEPTUNE_STAGE_FILE", NULL)
-                       : arm_set_stage(arms, arm, value);
+        if (is_none)
+            return arm_set(arm, "STEPTUNE_STAGE_FILE", NULL);
+        if (stp_find_staging(value, rules, path) != STP_EXIT_OK)
+            return STP_EXIT_FAILED;
+        arm->stage = arms_keep(arms, "%s", rules);
+        arm_set(arm, "STEPTUNE_STAGE_FILE", arm->stage);
+        return arm_preload(arms, arm, path);
     case LIST_ENV:
         return arm_set(arm, list->name, is_none ? NULL : value);
     }

@@ -473,24 +473,6 @@ static void job_print_end(const struct job_run *run, FILE *fp)
     fputs(".\n", fp);
 }
 
-/* 'why': nothing was found out; or NULL. */
-static void job_put_json(struct job_run *run, const struct job_result *r,
-                         const char *why)
-{
-    char text[64];
-
-    run->json = cJSON_CreateObject();
-    stp_json_word(run->json, "command", run->command);
-    stp_json_word(run->json, "policy", why != NULL ? NULL : run->job->output);
-    stp_json_word(run->json, "why_no_policy", why);
-    stp_json_number(run->json, "seconds", run->end.wall_s);
-    stp_json_number(run->json, "status", run->end.status);
-    stp_json_word(run->json, "ended_by", job_ended_by(run, text));
-    stp_json_number(run->json, "comparisons", (double)r->last.n_blocks);
-    stp_json_job_rules(run->json, &r->rules);
-    stp_json_learned_keys(run->json, &r->last);
-}
-
 static void job_print(const struct job_run *run, const struct job_result *r,
                       bool is_saved)
 {
@@ -556,8 +538,22 @@ static int job_finish(struct job_run *run, const struct job_result *r)
         if (!run->job->json)
             job_print(run, r, status == STP_OK);
     }
-    if (run->job->json)
-        job_put_json(run, r, status == STP_OK ? why : err.text);
+    if (run->job->json) {
+        const char *no_policy = status == STP_OK ? why : err.text;
+        char by[64];
+
+        run->json = cJSON_CreateObject();
+        stp_json_word(run->json, "command", run->command);
+        stp_json_word(run->json, "policy",
+                      no_policy == NULL ? run->job->output : NULL);
+        stp_json_word(run->json, "why_no_policy", no_policy);
+        stp_json_number(run->json, "seconds", run->end.wall_s);
+        stp_json_number(run->json, "status", run->end.status);
+        stp_json_word(run->json, "ended_by", job_ended_by(run, by));
+        stp_json_number(run->json, "comparisons", (double)r->last.n_blocks);
+        stp_json_job_rules(run->json, &r->rules);
+        stp_json_learned_keys(run->json, &r->last);
+    }
     if (status != STP_OK)
         return stp_complain_error(NULL, &err);
     if (why == NULL)
