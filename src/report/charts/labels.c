@@ -52,52 +52,38 @@ static void label_word(const struct stp_curve *c, enum label_property property,
                        char word[WORD])
 {
     const struct stp_measurement *m = &c->like;
-    const char *text = "";
+    const struct stp_dataset *data = c->data;
+    const bool is_nvidia = strncmp(data->gpu, "NVIDIA ", 7) == 0;
+    const char *const texts[] = {
+        [LABEL_BACKEND] = data->backend,
+        [LABEL_PLACE] = m->in_place ? "in place" : "out of place",
+        [LABEL_GRAPH] = m->graph ? "in CUDA graphs" : "launched one by one",
+        [LABEL_TYPE] = stp_type_name(m->type),
+        [LABEL_OP] = stp_coll_reduces(m->coll) ? stp_op_name(m->op) : "",
+        [LABEL_MACHINE] = data->machine,
+        [LABEL_GPU] = data->gpu + (is_nvidia ? 7 : 0), /* short, and unique */
+        [LABEL_FILE] = stp_base_name(c->file),
+    };
 
     switch (property) {
     case LABEL_RANKS:
         snprintf(word, WORD, "%u rank%s", m->n_ranks, STP_S(m->n_ranks));
-        return;
+        break;
     case LABEL_NODES:
         snprintf(word, WORD, "%u node%s", m->n_nodes, STP_S(m->n_nodes));
-        return;
+        break;
     case LABEL_ROOT:
         snprintf(word, WORD, "root %u", m->root);
-        return;
+        break;
     case LABEL_NCCL:
-        snprintf(word, WORD, "%s%s", c->data->nccl[0] ? "NCCL " : "",
-                 c->data->nccl);
-        return;
+        snprintf(word, WORD, "%s%s", data->nccl[0] ? "NCCL " : "", data->nccl);
+        break;
     case LABEL_ARM:
         stp_arm_name(&m->arm, word);
-        return;
-    case LABEL_PLACE:
-        text = m->in_place ? "in place" : "out of place";
         break;
-    case LABEL_GRAPH:
-        text = m->graph ? "in CUDA graphs" : "launched one by one";
-        break;
-    case LABEL_TYPE:
-        text = stp_type_name(m->type);
-        break;
-    case LABEL_OP:
-        text = stp_coll_reduces(m->coll) ? stp_op_name(m->op) : "";
-        break;
-    case LABEL_BACKEND:
-        text = c->data->backend;
-        break;
-    case LABEL_MACHINE:
-        text = c->data->machine;
-        break;
-    case LABEL_GPU: /* as short as it is unique */
-        text = c->data->gpu;
-        text += strncmp(text, "NVIDIA ", 7) == 0 ? 7 : 0;
-        break;
-    case LABEL_FILE:
-        text = stp_base_name(c->file);
-        break;
+    default:
+        snprintf(word, WORD, "%s", texts[property]);
     }
-    snprintf(word, WORD, "%s", text);
 }
 
 /* ---- as many properties as tell curves apart ---- */

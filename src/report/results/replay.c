@@ -108,14 +108,15 @@ void stp_print_trace(const struct stp_trace *trace, FILE *fp)
 }
 
 /* Whether parts of ranks begin between two grains, which LL does not mind. */
-static bool replay_is_unaligned(const struct replay_row *row)
+static bool replay_is_unaligned(const struct stp_trace_row *row,
+                                const struct stp_replayed *got)
 {
-    const struct mock_call *call = &row->call->call;
-    const uint64_t n_ranks = (uint64_t)row->got->n_ranks;
+    const struct mock_call *call = &row->call;
+    const uint64_t n_ranks = (uint64_t)got->n_ranks;
 
     return (call->coll == ncclFuncAllGather ||
             call->coll == ncclFuncReduceScatter) &&
-           row->got->proto != NCCL_PROTO_LL && n_ranks > 1 &&
+           got->proto != NCCL_PROTO_LL && n_ranks > 1 &&
            call->n_bytes / n_ranks % GRAIN != 0;
 }
 
@@ -125,8 +126,7 @@ static uint64_t replay_count_unaligned(const struct stp_trace *trace,
     uint64_t n = 0;
 
     for (size_t i = 0; i < trace->n_rows; i++)
-        if (replay_is_unaligned(
-                &(struct replay_row){&trace->rows[i], &replay->rows[i], 1}))
+        if (replay_is_unaligned(&trace->rows[i], &replay->rows[i]))
             n += replay_count_calls(&trace->rows[i]);
     return n;
 }
@@ -150,7 +150,7 @@ void stp_print_unaligned(const struct stp_trace *trace,
         const struct mock_call *call = &row.call->call;
         size_t k = 0;
 
-        if (!replay_is_unaligned(&row))
+        if (!replay_is_unaligned(row.call, row.got))
             continue;
         while (k < n_names && (names[k].call->call.coll != call->coll ||
                                names[k].call->call.n_bytes != call->n_bytes ||
@@ -190,15 +190,14 @@ void stp_print_trace_step(const struct stp_trace *trace,
     fprintf(fp, "%zu collective%s, %zu GEMM%s\n", step->work.n_colls,
             STP_S(step->work.n_colls), step->n_gemms, STP_S(step->n_gemms));
     for (size_t i = 0; i < trace->n_comms; i++) {
-        if (!step->is_used[i])
-            continue;
-        fputs(is_first ? "" : "; ", fp);
-
         const struct stp_trace_comm *comm = &trace->comms[i];
         const struct stp_rank_groups *groups = &step->groups[i];
-        const char *name = comm->name[0] != '\0' ? comm->name : "communicator";
 
-        fprintf(fp, "%s", name);
+        if (!step->is_used[i])
+            continue;
+        fprintf(fp, "%s%s", is_first ? "" : "; ",
+                comm->name[0] != '\0' ? comm->name : "communicator");
+        is_first = false;
         if (comm->n_ranks > 0)
             fprintf(fp, " of %d ranks", comm->n_ranks);
         if (groups->size == 0)
@@ -206,8 +205,6 @@ void stp_print_trace_step(const struct stp_trace *trace,
         else
             fprintf(fp, " on %u groups of %u, %u apart", n_ranks / groups->size,
                     groups->size, groups->stride);
-
-        is_first = false;
     }
     fputc('\n', fp);
 }

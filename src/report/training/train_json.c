@@ -48,6 +48,8 @@ struct train_key {
             notebook                                                           \
     }
 #define MEMBER(...) KEY(OURS, __VA_ARGS__)
+#define SECONDS     "as many seconds as epoch_times"
+#define OR_NULL     "a number from 0, or null"
 
 static const struct train_key train_keys[] = {
     KEY(SHARED, "mode", WORD, mode, 0, -1, "a word"),
@@ -58,31 +60,25 @@ static const struct train_key train_keys[] = {
     KEY(SHARED, "epoch_times", LIST, epoch_s, DBL_MIN, -1, "seconds above 0"),
     KEY(SHARED, "losses", LIST, losses, 0, NAN,
         "as many losses as epoch_times"),
-    KEY(SHARED_OR_ABSENT, "comm_times", LIST, comm_s, 0, NAN,
-        "as many seconds as epoch_times"),
-    MEMBER("exposed_comm_times", LIST, exposed_s, 0, NAN,
-           "as many seconds as epoch_times"),
+    KEY(SHARED_OR_ABSENT, "comm_times", LIST, comm_s, 0, NAN, SECONDS),
+    MEMBER("exposed_comm_times", LIST, exposed_s, 0, NAN, SECONDS),
     KEY(SHARED, "final_accuracy", NUMBER, accuracy, 0, NAN, "a share"),
-    MEMBER("throughput", NUMBER, throughput, 0, NAN,
-           "a number from 0, or null"),
+    MEMBER("throughput", NUMBER, throughput, 0, NAN, OR_NULL),
     KEY(SHARED_OR_ABSENT, "gpu_name", WORD, gpu, 0, -1, "a word"),
     MEMBER("made_by", WORD, made_by, 0, -1, "a word"),
     MEMBER("precision", WORD, precision, 0, -1, "a word"),
     MEMBER("gradients", WORD, gradients, 0, -1, "a word"),
     MEMBER("batch_size", COUNT, batch, 1, 0, "a number from 1, or null"),
     MEMBER("n_samples", COUNT, n_samples, 1, 0, "a number from 1, or null"),
-    MEMBER("warmup_steps", COUNT, warmup, 0, UINT32_MAX,
-           "a number from 0, or null"),
-    MEMBER("lr", NUMBER, rate, 0, 0, "a number from 0, or null"),
-    MEMBER("seed", BIG, seed, 0, STP_TRAIN_UNKNOWN, "a number from 0, or null"),
-    MEMBER("bucket_bytes", BIG, bucket_bytes, 0, STP_TRAIN_UNKNOWN,
-           "a number from 0, or null"),
+    MEMBER("warmup_steps", COUNT, warmup, 0, UINT32_MAX, OR_NULL),
+    MEMBER("lr", NUMBER, rate, 0, 0, OR_NULL),
+    MEMBER("seed", BIG, seed, 0, STP_TRAIN_UNKNOWN, OR_NULL),
+    MEMBER("bucket_bytes", BIG, bucket_bytes, 0, STP_TRAIN_UNKNOWN, OR_NULL),
     MEMBER("first_bucket_bytes", BIG, first_bucket_bytes, 0, STP_TRAIN_UNKNOWN,
-           "a number from 0, or null"),
+           OR_NULL),
     MEMBER("skipped_steps", COUNT, n_skipped, 0, -1, "a number from 0"),
     MEMBER("last_loss_scale", NUMBER, loss_scale, 0, -1, "a number from 0"),
-    MEMBER("traced_comm_ms", NUMBER, traced_comm_ms, 0, NAN,
-           "a number from 0, or null"),
+    MEMBER("traced_comm_ms", NUMBER, traced_comm_ms, 0, NAN, OR_NULL),
     MEMBER("hidden_share", NUMBER, hidden_share, 0, NAN, "a share, or null"),
 };
 
