@@ -12,6 +12,7 @@
 #include "launch/take.h"
 #include "nccl_tuner_abi.h"
 #include "report/file.h"
+#include "report/folder.h"
 #include "report/policy_file.h"
 #include "report/results/results.h"
 #include "report/terminal.h"
@@ -205,17 +206,12 @@ enum stp_status stp_trial_prove(const char *path,
                                 const struct stp_comparisons *comparisons,
                                 struct stp_error *err)
 {
-    char proof[STP_TRIAL_PATH];
-    int n = snprintf(proof, sizeof(proof), "%s" STP_POLICY_PROOF_TEXT, path);
+    char proof[STP_FOLDER_PATH];
     struct stp_file file;
     enum stp_status status;
 
-    if (n < 0 || n >= (int)sizeof(proof))
-        return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
-                        path);
-    status = stp_file_begin(proof, &file, err);
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_path_write(proof, err, "%s" STP_POLICY_PROOF_TEXT, path));
+    STP_TRY(stp_file_begin(proof, &file, err));
     fprintf(file.fp, "%s against %s\npolicy hash %s%s%s\n", path,
             STP_AUTO_WORDS(info->tuner), tried->policy_hash,
             tried->run[0] != '\0' ? ", run " : "", tried->run);

@@ -6,8 +6,6 @@
 #include "analyse/compare.h"
 #include "tune/plan.h"
 
-enum { STP_TRIAL_PATH = 4096 };
-
 /* NCCL's own choice, and that of the plugin. */
 extern const struct stp_arms stp_trial_arms;
 

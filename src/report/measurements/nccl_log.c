@@ -1,8 +1,6 @@
 #include "report/measurements/nccl_log.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/names.h"
 #include "launch/take.h"
@@ -61,13 +59,6 @@ void stp_nccl_log_read(struct stp_nccl_log *log,
     default:
         settings->has_tuner |= fact.row->key == STP_LOG_TUNER;
     }
-}
-
-void stp_nccl_log_free(struct stp_nccl_log *log)
-{
-    free(log->ran);
-    free(log->comms);
-    memset(log, 0, sizeof(*log));
 }
 
 bool stp_nccl_log_pair(const struct stp_nccl_log *log, int coll,

@@ -37,7 +37,7 @@ struct stp_nccl_settings {
     bool names_arms; /* the text is ours, which does */
 };
 
-/* The log so far.  Begin with 0. */
+/* The log so far, whose lists are to be freed with free().  Begin with 0. */
 struct stp_nccl_log {
     struct stp_nccl_ran *ran; /* since the caller set n_ran to 0 */
     size_t n_ran;
@@ -54,8 +54,6 @@ struct stp_nccl_log {
 void stp_nccl_log_read(struct stp_nccl_log *log,
                        const struct stp_log_message *message, bool is_log,
                        const char *end);
-
-void stp_nccl_log_free(struct stp_nccl_log *log);
 
 /* The algorithm and protocol that the log has for a collective of 'n_bytes', as
  * a tuner counts them; false if it has none or several. */

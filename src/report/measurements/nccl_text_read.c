@@ -292,8 +292,7 @@ static void text_forget_ranks(struct reader *r)
 static enum stp_status
 text_read_options(struct reader *r, const struct stp_field *words, size_t n)
 {
-    const enum stp_status status = text_end_run(r);
-
+    STP_TRY(text_end_run(r));
     text_forget_ranks(r);
     r->first_in_place = r->ended = false;
     stp_nccl_columns_name(NULL, 0, false, &r->columns);
@@ -304,7 +303,7 @@ text_read_options(struct reader *r, const struct stp_field *words, size_t n)
             !stp_field_is(&words[i - 2], "warmup") &&
             !stp_field_is(&words[i - 2], "agg"))
             text_parse(&words[i], 1, &r->m.iters);
-    return status;
+    return STP_OK;
 }
 
 /* "Rank 0 Group 0 Pid 930 on HOST device 0 [0000:00:06] NVIDIA H200"; groups
@@ -894,6 +893,7 @@ enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
     }
     free(own);
     free(r.hosts);
-    stp_nccl_log_free(&r.log);
+    free(r.log.ran);
+    free(r.log.comms);
     return status;
 }

@@ -208,8 +208,9 @@ static bool page_memory_sentence(const struct stp_memory_table *memory,
 
 /* ---- sources ---- */
 
-static bool page_source_sentence(const struct stp_page_file *sets, size_t n,
-                                 char text[STP_PAGE_TEXT])
+/* NULL: there are no times. */
+static const char *page_source_sentence(const struct stp_page_file *sets,
+                                        size_t n, char text[STP_PAGE_TEXT])
 {
     struct stp_source_count count = {0};
     size_t n_all = 0;
@@ -220,10 +221,10 @@ static bool page_source_sentence(const struct stp_page_file *sets, size_t n,
         n_all += sets[s].data.n_rows;
     }
     if (n_all == 0)
-        return false;
+        return NULL;
     if (count.n[STP_SOURCE_MEASURED] == n_all && count.n_single_pass == 0) {
         STP_PAGE_ADD(text, "Times were measured live.");
-        return true;
+        return text;
     }
 
     /* "Of 960 times 88 were ..., 872 were ...", or "All 960 times were ...". */
@@ -258,7 +259,7 @@ static bool page_source_sentence(const struct stp_page_file *sets, size_t n,
     STP_PAGE_ADD(text, ".");
     if (count.n[STP_SOURCE_MODELLED] > 0)
         STP_PAGE_ADD(text, " " STP_MODEL_WORDS ".");
-    return true;
+    return text;
 }
 
 /* ---- what page.html shows: rows that commands print as JSON ---- */
@@ -340,7 +341,7 @@ static void view_summary(const struct stp_page_data *data,
         view_lead(leads, data->warnings[i], true);
     for (size_t i = 0; i < 2; i++)
         if (page_source_sentence(&data->files[kinds[i].first], kinds[i].n,
-                                 sentence)) {
+                                 sentence) != NULL) {
             cJSON *note = stp_json_row(notes);
 
             cJSON_AddStringToObject(note, "times", kinds[i].times);
@@ -745,9 +746,7 @@ static void page_print_summary(const struct stp_page_data *data,
     stp_table_word(&t, "source", NULL,
                    page_source_sentence(&data->files[STP_PAGE_SWEEP],
                                         STP_PAGE_N_SOURCES - STP_PAGE_SWEEP,
-                                        source)
-                       ? source
-                       : NULL);
+                                        source));
     stp_table_flag(&t, "policy", NULL, summary->has_policy);
     stp_table_flag(&t, "verified", NULL, summary->tried);
     stp_table_count(&t, "rules", NULL, summary->n_rules);
