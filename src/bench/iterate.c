@@ -7,6 +7,7 @@
 #include "bench/calibrate.h"
 #include "core/dtype.h"
 #include "device/device.h"
+#include "launch/take.h"
 #include "nccl_tuner_abi.h"
 
 enum {
@@ -516,12 +517,10 @@ enum stp_status stp_iterate_run(const struct stp_device *device,
                                 struct stp_error *err)
 {
     const size_t n_kinds = plan->step != NULL ? plan->step->n_kinds : 0;
-    struct loop *l = calloc(1, sizeof(*l) + (n_kinds + STP_MAX_LAYER_COLLS) *
-                                                sizeof(l->own[0]));
+    struct loop *l = stp_take(1, sizeof(*l) + (n_kinds + STP_MAX_LAYER_COLLS) *
+                                                  sizeof(l->own[0]));
     enum stp_status status;
 
-    if (l == NULL)
-        return stp_nomem(err);
     *l = (struct loop){.device = device,
                        .plan = plan,
                        .progress = progress,

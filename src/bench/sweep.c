@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launch/take.h"
+
 enum {
     /* An event counts as cheap if a collective takes this many times longer. */
     EVENT_SHARE = 100,
@@ -37,7 +39,6 @@ struct cell {
     bool is_complete;
 };
 
-/* The state of one sweep. */
 struct sweep {
     const struct stp_device *device;
     const struct stp_sweep_plan *plan;
@@ -410,17 +411,12 @@ enum stp_status stp_sweep_run(const struct stp_device *device,
     for (size_t c = 0; c < plan->n_colls; c++)
         n_sizes += plan->sizes[c].n;
     n_cells = plan->spread && n_sizes > 0 ? n_sizes : 1;
-    cells = calloc(n_cells, sizeof(*cells));
-    s.sample_us =
-        calloc((size_t)plan->iters * s.n_launches, sizeof(*s.sample_us));
-    if (cells == NULL || s.sample_us == NULL) {
-        s.status = stp_nomem(err);
-    } else {
-        stp_device_get_info(device, &s.info);
-        stp_name_data(&s.info, data);
-        if (plan->wake && plan->graph == 0 && s.info.gpu[0] != '\0')
-            sweep_wake_device(&s);
-    }
+    STP_TAKE(cells, n_cells);
+    STP_TAKE(s.sample_us, (size_t)plan->iters * s.n_launches);
+    stp_device_get_info(device, &s.info);
+    stp_name_data(&s.info, data);
+    if (plan->wake && plan->graph == 0 && s.info.gpu[0] != '\0')
+        sweep_wake_device(&s);
     for (unsigned pass = 0; pass < n_passes; pass++) {
         s.cell = cells;
         for (size_t c = 0; c < plan->n_colls; c++)
@@ -443,9 +439,9 @@ enum stp_status stp_sweep_run(const struct stp_device *device,
             }
         n_rounds += s.status == STP_OK;
     }
-    if (plan->spread && s.status != STP_OK && cells != NULL)
+    if (plan->spread && s.status != STP_OK)
         sweep_keep_rounds(&s, cells, n_cells, first, n_rounds);
-    for (size_t i = 0; cells != NULL && i < n_cells; i++)
+    for (size_t i = 0; i < n_cells; i++)
         stp_dataset_free(&cells[i].data);
     free(cells);
     free(s.sample_us);

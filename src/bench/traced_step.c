@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/room.h"
 #include "device/device.h"
+#include "launch/take.h"
 
 /* ---- making it ---- */
 
@@ -15,8 +15,7 @@ enum stp_status stp_traced_step_add_time(struct stp_traced_step *step,
                                   .stream = STP_STREAM_MAIN,
                                   .task = step->n_us + 1};
 
-    if (!STP_ROOM(step->us, step->n_us, step->us_capacity))
-        return stp_nomem(err);
+    STP_TAKE_ROOM(step->us, step->n_us, step->us_capacity);
     step->us[step->n_us++] = us;
     return stp_program_add(&step->program, &work, err);
 }
@@ -30,20 +29,15 @@ static bool step_same_kind(const struct stp_collective *a,
            a->groups.stride == b->groups.stride;
 }
 
-enum stp_status stp_traced_step_finish(struct stp_traced_step *step,
-                                       struct stp_error *err)
+void stp_traced_step_finish(struct stp_traced_step *step)
 {
     const size_t n = step->program.n_notes;
-    uint64_t *sums = calloc(n + 1, sizeof(*sums));
+    uint64_t *sums = stp_take(n, sizeof(*sums));
     size_t most = 0; /* the kind of the most bytes, which comes first */
     struct stp_collective first;
 
-    step->colls = calloc(n + 1, sizeof(*step->colls));
-    step->kinds = calloc(n + 1, sizeof(*step->kinds));
-    if (sums == NULL || step->colls == NULL || step->kinds == NULL) {
-        free(sums);
-        return stp_nomem(err);
-    }
+    STP_TAKE(step->colls, n);
+    STP_TAKE(step->kinds, n);
     for (size_t i = 0; i < n; i++) {
         const struct stp_work *note = &step->program.notes[i];
         size_t k = 0;
@@ -65,7 +59,6 @@ enum stp_status stp_traced_step_finish(struct stp_traced_step *step,
     step->kinds[0] = step->kinds[most];
     step->kinds[most] = first;
     free(sums);
-    return STP_OK;
 }
 
 void stp_traced_step_free(struct stp_traced_step *step)

@@ -27,8 +27,7 @@ enum stp_status stp_traced_step_add_time(struct stp_traced_step *step,
                                          double us, struct stp_error *err);
 
 /* To be called once, after all work was added: lists the collectives. */
-enum stp_status stp_traced_step_finish(struct stp_traced_step *step,
-                                       struct stp_error *err);
+void stp_traced_step_finish(struct stp_traced_step *step);
 
 void stp_traced_step_free(struct stp_traced_step *step);
 

@@ -112,7 +112,6 @@ static int check_complain(const char *path, enum stp_policy_kind kind,
     return STP_EXIT_FAILED;
 }
 
-/* Returns the exit status. */
 static int check_run(const struct check_options *o, char *csv, size_t len)
 {
     const char *path = o->policy.v[0];

@@ -162,7 +162,7 @@ static void derive_print_written(const struct derive_options *o, size_t n_rules,
                                  size_t n_measurements)
 {
     printf("\n%zu rule%s from %zu measurements, written to %s\n", n_rules,
-           n_rules == 1 ? "" : "s", n_measurements, o->output);
+           STP_S(n_rules), n_measurements, o->output);
 }
 
 /* Keeps the former text of the output, which is NULL if there is none. */

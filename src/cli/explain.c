@@ -389,7 +389,6 @@ static enum stp_status explain_diff(struct explain *e)
     return status;
 }
 
-/* Prints what stands above all ranges. */
 static void explain_print_title(const struct explain *e)
 {
     const bool same = e->policy != NULL && stp_policy_same_bits(e->policy);

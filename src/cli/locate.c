@@ -196,7 +196,7 @@ static enum stp_status locate_library(const char *file, char path[STP_CLI_PATH],
     char here[STP_CLI_PATH];
 
     locate_program(here);
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+    for (size_t i = 0; i < STP_N_OF(places); i++)
         if (locate_file(path, here, places[i], file))
             return STP_OK;
     return stp_fail(err, STP_ERR_IO, "no %s in %s%s%s beside this program",

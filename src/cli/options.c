@@ -682,7 +682,7 @@ static const char *option_completes(const struct stp_option *option)
 
     if (option->arg == NULL || option->bare != NULL)
         return "none";
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+    for (size_t i = 0; i < STP_N_OF(kinds); i++)
         if (strcmp(option->arg, kinds[i][0]) == 0)
             return kinds[i][1];
     if (option->path != STP_PATH_NONE)

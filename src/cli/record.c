@@ -600,7 +600,6 @@ static int record_write(struct record *r, bool is_whole)
     return n_alike == m->choices.n_rows ? exit_status : STP_EXIT_FAILED;
 }
 
-/* One process, or one of several. */
 static int record_body(void *user, const struct stp_world *world)
 {
     struct record *r = stp_take(1, sizeof(*r));

@@ -165,7 +165,7 @@ static int online_begin(struct online_run *run, const char *policy,
     }
     if (folder[0] != '\0' && !stp_job_has("STEPTUNE_JOURNAL"))
         snprintf(journal, sizeof(journal), "%s/journal.csv", folder);
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+    for (size_t i = 0; i < STP_N_OF(words); i++)
         if (words[i].value != NULL && words[i].value[0] != '\0')
             stp_set_variable(words[i].name, words[i].value);
     if (stp_online_settings_read(0, &run->settings, &err) != STP_OK ||
@@ -437,7 +437,6 @@ static int run_check_metrics(const char *path)
                                     path);
 }
 
-/* Each second while the job runs. */
 static bool run_count_second(void *user)
 {
     struct run_metrics *m = user;

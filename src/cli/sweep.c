@@ -419,7 +419,6 @@ static enum stp_status sweep_report(struct sweep *s, struct stp_error *err)
     return STP_OK;
 }
 
-/* One process, or one of several. */
 static int sweep_body(void *user, const struct stp_world *world)
 {
     struct stp_error err = {0};

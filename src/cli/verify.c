@@ -189,7 +189,6 @@ static enum stp_status verify_open(struct verify *v)
     return stp_open(&open, &v->device, v->err);
 }
 
-/* One process, or one of several. */
 static int verify_body(void *user, const struct stp_world *world)
 {
     const struct verify_options *o = user;

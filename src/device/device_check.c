@@ -42,7 +42,6 @@ enum stp_status stp_device_probe(const struct stp_device *device,
     return STP_OK;
 }
 
-/* Whether the results of a collective are right. */
 struct check {
     struct stp_ranks *ranks;
     const struct stp_collective *collective;

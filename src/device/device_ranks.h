@@ -33,7 +33,6 @@ struct stp_ranks {
     struct rank local[]; /* of this process */
 };
 
-/* An operation of a rank's engine. */
 #define RANK_DO(rank, op, ...)                                                 \
     ((rank)->engine.ops->op((rank)->engine.self, __VA_ARGS__))
 

@@ -240,7 +240,6 @@ void stp_judge_unmatched(const struct stp_asked *asked)
                    asked->outcome.asked_channels);
 }
 
-/* Judges calls under a policy that decides nothing. */
 static void calls_judge_nothing(const struct stp_asked *asked)
 {
     struct mock_outcome alone;

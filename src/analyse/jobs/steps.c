@@ -38,8 +38,8 @@ static void sequence_find(const struct calls *calls, struct sequence *best,
     static const unsigned percents[] = {100, 90, 75, 50};
 
     best->n_calls = best->n_starts = 0;
-    for (size_t w = 0; w < sizeof(windows) / sizeof(windows[0]); w++)
-        for (size_t p = 0; p < sizeof(percents) / sizeof(percents[0]); p++) {
+    for (size_t w = 0; w < STP_N_OF(windows); w++)
+        for (size_t p = 0; p < STP_N_OF(percents); p++) {
             const size_t end = calls->n * percents[p] / 100;
             const size_t n = end < windows[w] ? end : windows[w];
             const size_t n_calls =

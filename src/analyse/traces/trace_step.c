@@ -343,7 +343,7 @@ enum stp_status stp_trace_step_make(const struct stp_trace *trace,
             step_choose_repeated(&m);
         step_add_all(&m);
     }
-    STP_THEN(m.status, stp_traced_step_finish(&out.work, err));
+    stp_traced_step_finish(&out.work);
     if (m.status == STP_OK && out.work.n_colls == 0)
         m.status =
             STP_REFUSE(err, "a step without a collective of at least a byte");

@@ -21,7 +21,6 @@
 
 #define AT(member) offsetof(struct stp_compare_options, member)
 
-/* One more --env. */
 static const char *option_env(const struct stp_option *option, const char *text,
                               void *at)
 {
@@ -79,7 +78,7 @@ static void compare_check(void *options, struct argp_state *state)
     if (o->policies != NULL && o->plugins != NULL)
         stp_usage_error(state, "--policy and --plugin both choose the tuner, "
                                "expected one of them");
-    for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+    for (size_t i = 0; i < STP_N_OF(patterns); i++) {
         regex_t regex;
         const char *wrong;
 

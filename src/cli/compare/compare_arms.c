@@ -12,7 +12,6 @@
 
 #define DEFAULT_POLICY "steptune.conf"
 
-/* The kinds of lists of which compare makes arms. */
 enum list_kind { LIST_POLICY, LIST_PLUGIN, LIST_NCCL, LIST_STAGE, LIST_ENV };
 
 static const struct {

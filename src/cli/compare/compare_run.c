@@ -210,7 +210,7 @@ static enum stp_status attempt_start(struct attempt *a, struct stp_error *err)
         {{"STEPTUNE_TRACE_CALLS", TRACE_CALLS},
          is_traced && !stp_job_has("STEPTUNE_TRACE_CALLS")},
     };
-    enum { N_OWN = sizeof(own) / sizeof(own[0]) };
+    enum { N_OWN = STP_N_OF(own) };
     struct stp_job_variable variables[STP_COMPARE_VARIABLES + N_OWN];
     struct stp_job job = {
         .argv = s->o->command.v,

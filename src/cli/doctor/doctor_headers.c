@@ -102,7 +102,7 @@ int stp_doctor_headers(const struct stp_doctor *d, const char *folder)
             "#pragma once\n\n#include \"nccl_tuner_abi.h\"\n\n"
             "#include \"nccl_profiler_abi.h\"\n",
             d->library_version);
-    for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]); i++) {
+    for (size_t i = 0; i < STP_N_OF(interfaces); i++) {
         const size_t n = strlen(interfaces[i].prefix);
         const char *at = library, *end = at + st.st_size;
         unsigned found = 0; /* bits of the versions that it asks a plugin for */

@@ -61,7 +61,6 @@ struct job_run {
     struct stp_job_end end;
 };
 
-/* The results of the job that tune ran. */
 struct job_result {
     struct stp_learning all; /* of all runs */
     struct stp_learning last;

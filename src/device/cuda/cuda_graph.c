@@ -99,7 +99,7 @@ static void graph_read_node(const struct driver *driver, CUgraphNode node,
     if (symbol == NULL)
         return;
     stp_cuda_kernel_name(symbol, name, sizeof(name));
-    for (size_t i = 0; i < sizeof(symmetric) / sizeof(symmetric[0]); i++)
+    for (size_t i = 0; i < STP_N_OF(symmetric); i++)
         if (strncmp(name, symmetric[i], strlen(symmetric[i])) == 0) {
             snprintf(contents->symmetric, sizeof(contents->symmetric), "%.*s",
                      (int)sizeof(contents->symmetric) - 1,

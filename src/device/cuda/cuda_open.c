@@ -261,7 +261,7 @@ static void cuda_fill_info(struct stp_cuda *d, const char *replaced)
                    (d->n_ranks + n_gpus - 1) / n_gpus);
     snprintf(info->what, sizeof(info->what),
              "%u x %s on %u host%s (%s), NCCL %s; measured here and now",
-             n_gpus, info->gpu, info->n_nodes, info->n_nodes == 1 ? "" : "s",
+             n_gpus, info->gpu, info->n_nodes, STP_S(info->n_nodes),
              info->machine, info->nccl);
     /* Settings that also change NCCL's choice are named. */
     stp_arm_tuner_describe(info);
@@ -274,7 +274,6 @@ static void cuda_fill_info(struct stp_cuda *d, const char *replaced)
                        getenv(names[i]));
 }
 
-/* Finds the GPUs of this process and connects all ranks. */
 static enum stp_status
 cuda_connect_ranks(struct stp_cuda *d, const struct stp_device_options *options,
                    struct stp_error *err)

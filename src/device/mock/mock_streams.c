@@ -5,7 +5,6 @@
 
 #include "device/device.h"
 
-/* One stream, under way. */
 struct stream {
     unsigned id;
     size_t at; /* the task that runs or waits; the number of tasks at the end */
