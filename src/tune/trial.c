@@ -202,7 +202,7 @@ enum stp_status stp_trial_print(const char *path,
 
 enum stp_status stp_trial_prove(const char *path,
                                 const struct stp_device_info *info,
-                                const struct stp_dataset *tried,
+                                const struct stp_dataset *measured,
                                 const struct stp_comparisons *comparisons,
                                 struct stp_error *err)
 {
@@ -213,8 +213,8 @@ enum stp_status stp_trial_prove(const char *path,
     STP_TRY(stp_path_write(proof, err, "%s" STP_POLICY_PROOF_TEXT, path));
     STP_TRY(stp_file_begin(proof, &file, err));
     fprintf(file.fp, "%s against %s\npolicy hash %s%s%s\n", path,
-            STP_AUTO_WORDS(info->tuner), tried->policy_hash,
-            tried->run[0] != '\0' ? ", run " : "", tried->run);
+            STP_AUTO_WORDS(info->tuner), measured->policy_hash,
+            measured->run[0] != '\0' ? ", run " : "", measured->run);
     status = stp_trial_print(path, info, comparisons, true, file.fp, err);
     return stp_file_end(&file, status, err);
 }

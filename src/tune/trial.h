@@ -46,7 +46,7 @@ enum stp_status stp_trial_print(const char *path,
  */
 enum stp_status stp_trial_prove(const char *path,
                                 const struct stp_device_info *info,
-                                const struct stp_dataset *tried,
+                                const struct stp_dataset *measured,
                                 const struct stp_comparisons *comparisons,
                                 struct stp_error *err);
 
