@@ -26,6 +26,19 @@ static const struct {
     [LIST_ENV] = {"--env", NULL, "unset"},
 };
 
+/* The variables that a kind of list sets in runs; LIST_ENV: those of the trace
+ * of their steps. */
+static const char *const list_sets[][5] = {
+    [LIST_POLICY] = {"NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE",
+                     "STEPTUNE_CHAIN", "STEPTUNE_LEDGER"},
+    [LIST_PLUGIN] = {"NCCL_TUNER_PLUGIN"},
+    [LIST_NCCL] = {"LD_PRELOAD"},
+    [LIST_STAGE] = {"LD_PRELOAD", "STEPTUNE_STAGE_FILE",
+                    "STEPTUNE_STAGE_REPORT"},
+    [LIST_ENV] = {"NCCL_PROFILER_PLUGIN", "STEPTUNE_TRACE",
+                  "STEPTUNE_TRACE_CALLS"},
+};
+
 /* A policy of the list: no tuner at all, where "none" is the tuner that was
  * there before ours. */
 #define NO_TUNER "nccl"
@@ -91,6 +104,28 @@ static int list_read(struct stp_compare_arms *arms, struct list *list,
     }
 }
 
+/* Refuses an --env of a variable that a list of a kind that is 'given', or an
+ * --env before it, sets: an arm would have one of both values. */
+static int list_check_env(const struct list *all, const struct list *list,
+                          const char *const *given)
+{
+    const char *other = NULL;
+
+    for (int kind = LIST_POLICY; kind <= LIST_ENV; kind++)
+        for (const char *const *name = list_sets[kind]; *name != NULL; name++)
+            if (given[kind] != NULL && strcmp(*name, list->name) == 0)
+                other = kind == LIST_ENV ? "compare without --step-time"
+                                         : lists[kind].option;
+    for (const struct list *before = all; before < list; before++)
+        if (before->kind == LIST_ENV && strcmp(before->name, list->name) == 0)
+            other = "another --env";
+    return other == NULL
+               ? STP_EXIT_OK
+               : stp_complain("--env %s, which %s sets in the arms, too, "
+                              "expected a variable of this --env alone",
+                              list->name, other);
+}
+
 /* Reads all lists; without any, nothing with the policy that is here. */
 static int arms_read_lists(const struct stp_compare_options *o,
                            struct stp_compare_arms *arms, struct list *all,
@@ -99,7 +134,8 @@ static int arms_read_lists(const struct stp_compare_options *o,
     const char *const given[] = {[LIST_POLICY] = o->policies,
                                  [LIST_PLUGIN] = o->plugins,
                                  [LIST_NCCL] = o->nccls,
-                                 [LIST_STAGE] = o->stages};
+                                 [LIST_STAGE] = o->stages,
+                                 [LIST_ENV] = o->step_time == NULL ? "" : NULL};
     unsigned n = 0;
     int status = STP_EXIT_OK;
 
@@ -120,7 +156,8 @@ static int arms_read_lists(const struct stp_compare_options *o,
                                 "NAME=VALUE,VALUE",
                                 text);
         list->name = arms_keep(arms, "%.*s", (int)len, text);
-        status = list_read(arms, list, text + len + 1);
+        status = list_check_env(all, list, given);
+        STP_THEN(status, list_read(arms, list, text + len + 1));
     }
     if (n == 0) {
         if (access(DEFAULT_POLICY, F_OK) != 0)
