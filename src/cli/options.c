@@ -511,13 +511,11 @@ static _Noreturn void option_print_help(const struct argp_state *state)
     char *text = NULL;
     size_t size, n;
     bool was_moved, is_moved = false;
-    FILE *fp = open_memstream(&text, &size);
+    FILE *fp = stp_take_text(&text, &size);
 
     setenv("ARGP_HELP_FMT", "rmargin=9999", 1);
-    if (fp == NULL)
-        exit(STP_EXIT_FAILED);
     argp_help(state->root_argp, fp, ARGP_HELP_STD_HELP, state->name);
-    fclose(fp);
+    stp_end_text(fp);
     for (char *s = text; *s != '\0'; s += n + (s[n] == '\n')) {
         const int indent = *s == ' ' || is_moved ? HELP_COLUMN : 0;
         size_t width = HELP_WIDTH;

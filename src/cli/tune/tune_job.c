@@ -15,6 +15,7 @@
 #include "core/policy/memory_policy.h"
 #include "child/job.h"
 #include "launch/launch.h"
+#include "launch/take.h"
 #include "plugin/settings.h"
 #include "report/file.h"
 #include "report/folder.h"
@@ -685,11 +686,11 @@ static int job_run_again(const struct stp_tune_job *job, bool has_learned,
                                 MAX_WORDS - N_CHOICES - 6);
         words[n++] = *word;
     }
-    if (json != NULL && (fp = open_memstream(&text, &len)) == NULL)
-        return stp_complain("out of memory");
+    if (json != NULL)
+        fp = stp_take_text(&text, &len);
     exit_status = stp_compare_into(n, words, fp);
     if (json != NULL) {
-        fclose(fp);
+        stp_end_text(fp);
         cJSON_AddItemToObject(json, "compared", cJSON_Parse(text));
         free(text);
     }
