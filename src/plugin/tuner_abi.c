@@ -237,13 +237,6 @@ static void tuner_open(struct context *ctx, int version,
     struct stp_error err, no_ledger;
     enum stp_status status = stp_settings_read(&settings, &err);
 
-    if (settings.ledger[0] != '\0' &&
-        stp_ledger_open(settings.ledger, &ctx->ledger, &no_ledger) == STP_OK)
-        stp_ledger_begin(ctx->ledger, (uint32_t)getpid(), info->comm_id,
-                         &info->shape);
-    else if (settings.ledger[0] != '\0')
-        LOG(ctx->log, NCCL_LOG_INFO, "no ledger of decisions: %s",
-            no_ledger.text);
     if (info->shape.n_nodes == 1 && settings.agree == STP_AGREE_STORE)
         settings.agree = STP_AGREE_HOST; /* which is all of them */
     /* Ranks on different nodes that are not compared cannot know each other's
@@ -251,6 +244,13 @@ static void tuner_open(struct context *ctx, int version,
     if ((info->shape.n_nodes == 1 || settings.agree != STP_AGREE_HOST) &&
         settings.gpu[0] != '\0')
         info->shape.gpu = settings.gpu;
+    if (settings.ledger[0] != '\0' &&
+        stp_ledger_open(settings.ledger, &ctx->ledger, &no_ledger) == STP_OK)
+        stp_ledger_begin(ctx->ledger, (uint32_t)getpid(), info->comm_id,
+                         &info->shape);
+    else if (settings.ledger[0] != '\0')
+        LOG(ctx->log, NCCL_LOG_INFO, "no ledger of decisions: %s",
+            no_ledger.text);
     STP_THEN(status, stp_backend_open(info, &settings, ctx->log, &ctx->backend,
                                       &subject, &err));
     if (status != STP_OK) {

@@ -51,7 +51,6 @@ struct job_run {
     bool overlaps;                  /* as the environment said */
     int64_t begin_ms;               /* by stp_now_ms() */
     int64_t first_ms;               /* likewise, of the journal; 0: not yet */
-    char learned[STP_CLI_PATH];     /* in it, as the plugin writes it */
     char backup[STP_POLICY_BACKUP]; /* of the policy that was there; or "" */
     bool is_ended;                  /* this process may end the job */
     bool is_settled;                /* by --until */
@@ -67,7 +66,7 @@ struct job_result {
     struct stp_learning last;
     struct stp_ledgers ledgers;
     struct stp_job_rules rules;
-    char gpu[64]; /* "": not known */
+    const char *gpu; /* of the rules; NULL: not known, or any */
 };
 
 /* Paths are absolute, as the job may have another working directory. */
@@ -89,12 +88,8 @@ static int job_name_files(struct job_run *run)
         snprintf(run->output, STP_CLI_PATH, "%s/%s.job.txt", folder, name) >=
             STP_PATH_SIZE)
         return stp_complain("-o: the path is too long");
-    if (!stp_make_temporary("steptune-tune", run->folder))
-        return STP_EXIT_FAILED;
-    if (snprintf(run->learned, STP_CLI_PATH, "%s/learned.conf", run->folder) >=
-        STP_PATH_SIZE)
-        return stp_complain("TMPDIR: the path is too long");
-    return STP_EXIT_OK;
+    return stp_make_temporary("steptune-tune", run->folder) ? STP_EXIT_OK
+                                                            : STP_EXIT_FAILED;
 }
 
 static enum stp_status job_load(const char *journal, size_t from,
@@ -110,21 +105,32 @@ static enum stp_status job_load(const char *journal, size_t from,
 }
 
 /* Says so where the policy is of another command: a window's gain is the job's.
- */
-static void job_compare_command(const struct job_run *run)
+ * What another GPU gained says nothing of this one. */
+static int job_compare_origin(const struct job_run *run)
 {
-    static const char head[] = "# steptune tune -- ";
-    char line[sizeof(head) + STP_JOB_COMMAND] = "";
+    static const char head[] = "# steptune tune -- ",
+                      of_gpu[] = "# " STP_MEASURED_ON;
+    char line[sizeof(head) + STP_JOB_COMMAND] = "", gpu[STP_GPU_SIZE];
     FILE *fp = fopen(run->job->output, "re");
+    int exit_status = STP_EXIT_OK;
 
-    if (fp != NULL && fgets(line, sizeof(line), fp) != NULL)
+    stp_settings_gpu(gpu);
+    while (fp != NULL && fgets(line, sizeof(line), fp) != NULL) {
         line[strcspn(line, "\n")] = '\0';
+        if (strncmp(line, head, strlen(head)) == 0 &&
+            strcmp(line + strlen(head), run->command) != 0)
+            stp_complain("--resume adds to what another job gained, `%s`",
+                         line + strlen(head));
+        if (strncmp(line, of_gpu, strlen(of_gpu)) == 0 && gpu[0] != '\0' &&
+            strcmp(line + strlen(of_gpu), gpu) != 0)
+            exit_status = stp_complain(
+                "--resume: %s was measured on %s, and this machine has %s: "
+                "expected the same GPU, or another -o without --resume",
+                run->job->output, line + strlen(of_gpu), gpu);
+    }
     if (fp != NULL)
         fclose(fp);
-    if (strncmp(line, head, strlen(head)) == 0 &&
-        strcmp(line + strlen(head), run->command) != 0)
-        stp_complain("--resume adds to what another job gained, `%s`",
-                     line + strlen(head));
+    return exit_status;
 }
 
 /* Keeps the journal that is set aside if it is newer than the policy: its run
@@ -174,7 +180,8 @@ static int job_begin_journal(struct job_run *run)
     if (!is_there)
         return stp_complain("--resume: there is no %s of an earlier run",
                             run->journal);
-    job_compare_command(run);
+    if (job_compare_origin(run) != STP_EXIT_OK)
+        return STP_EXIT_FAILED;
     run->journal_from = stp_journal_prepare(run->journal);
     if (job_load(run->journal, 0, &before, &err) != STP_OK)
         return stp_complain_error(run->journal, &err);
@@ -291,7 +298,7 @@ static int job_run(struct job_run *run)
         {"STEPTUNE_THOROUGH", "1"},
         {"STEPTUNE_BITS", run->job->same_bits ? "same" : NULL},
         {"STEPTUNE_JOURNAL", run->journal[0] != '\0' ? run->journal : NULL},
-        {"STEPTUNE_LEARNED", run->is_of_rank_0 ? run->learned : "/dev/null"},
+        {"STEPTUNE_LEARNED", "/dev/null"},
         {"STEPTUNE_EVIDENCE", run->job->resume ? run->evidence : NULL},
         {"STEPTUNE_LEDGER", run->is_of_rank_0 ? run->folder : NULL},
     };
@@ -324,7 +331,6 @@ static int job_run(struct job_run *run)
 
 static int job_sum_up(struct job_run *run, struct job_result *r)
 {
-    struct stp_policy *policy;
     struct stp_error err;
     struct stat st;
 
@@ -342,15 +348,9 @@ static int job_sum_up(struct job_run *run, struct job_result *r)
                 r->rules.totals[t].n_ranks == r->last.keys[i].n_ranks &&
                 r->rules.totals[t].n_nodes == r->last.keys[i].n_nodes)
                 r->last.keys[i].with.algo = -1;
-    /* the GPU that the plugin names in its own file */
-    if (run->job->portable || stp_policy_load(STP_POLICY_OF_ARMS, run->learned,
-                                              &policy, NULL) != STP_OK)
-        return STP_EXIT_OK;
-    for (size_t i = 0; i < stp_policy_size(policy) && r->gpu[0] == '\0'; i++)
-        if (stp_policy_rule(policy, i)->gpu != NULL)
-            snprintf(r->gpu, sizeof(r->gpu), "%s",
-                     stp_policy_rule(policy, i)->gpu);
-    stp_policy_free(policy);
+    for (size_t i = 0; i < r->ledgers.n && r->gpu == NULL; i++)
+        if (r->ledgers.all[i].gpu[0] != '\0')
+            r->gpu = r->ledgers.all[i].gpu;
     return STP_EXIT_OK;
 }
 
@@ -519,7 +519,8 @@ static int job_finish(struct job_run *run, const struct job_result *r)
 {
     const struct stp_job_origin origin = {
         .command = run->command,
-        .gpu = r->gpu[0] != '\0' ? r->gpu : NULL,
+        .gpu = r->gpu,
+        .is_portable = run->job->portable,
         .same_bits = run->job->same_bits,
     };
     char text[STP_CLI_PATH + 64];

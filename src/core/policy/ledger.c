@@ -1,5 +1,6 @@
 #include "core/policy/ledger.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/rng.h"
@@ -12,6 +13,8 @@ void stp_ledger_begin(struct stp_ledger *ledger, uint32_t pid, uint64_t comm_id,
     ledger->comm_id = comm_id;
     ledger->n_ranks = shape->n_ranks;
     ledger->n_nodes = shape->n_nodes;
+    snprintf(ledger->gpu, sizeof(ledger->gpu), "%s",
+             shape->gpu != NULL ? shape->gpu : "");
     memcpy(ledger->magic, STP_LEDGER_MAGIC, sizeof(ledger->magic));
 }
 
@@ -20,6 +23,7 @@ bool stp_ledger_is_valid(const struct stp_ledger *ledger, size_t size)
     return size == sizeof(*ledger) && ledger->size == size &&
            memcmp(ledger->magic, STP_LEDGER_MAGIC, sizeof(ledger->magic)) ==
                0 &&
+           memchr(ledger->gpu, '\0', sizeof(ledger->gpu)) != NULL &&
            memchr(ledger->what, '\0', sizeof(ledger->what)) != NULL;
 }
 

@@ -11,13 +11,14 @@
 
 #include "core/policy/policy.h"
 
-#define STP_LEDGER_MAGIC "stpldgr1" /* without its NUL */
+#define STP_LEDGER_MAGIC "stpldgr2" /* without its NUL */
 /* begins the text of a plugin that cannot learn; why, ';' and what it does */
 #define STP_NOT_LEARNED "nothing is learned: "
 
 enum {
     STP_LEDGER_ENTRIES = 512, /* a power of two */
     STP_LEDGER_TEXT = 512,
+    STP_LEDGER_GPU = 96,
 };
 
 /* Calls of a collective in a power of two of bytes with the same answer. */
@@ -44,6 +45,7 @@ struct stp_ledger {
     uint64_t n_lost;     /* calls that found no room */
     uint64_t n_previews; /* calls by whose answer no collective runs: NCCL looks
                             for a kernel for symmetric windows */
+    char gpu[STP_LEDGER_GPU];   /* model; "": not known */
     char what[STP_LEDGER_TEXT]; /* the policy, and how much of it applies */
     struct stp_ledger_entry entries[STP_LEDGER_ENTRIES]; /* a hash table */
 };

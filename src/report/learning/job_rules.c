@@ -263,12 +263,14 @@ enum stp_status stp_job_rules_save(const struct stp_job_rules *rules,
     stp_policy_text_begin(&text);
     if (gpu != NULL && !stp_gpu_is_plain(gpu, strlen(gpu)))
         gpu = NULL;
+    if (gpu != NULL)
+        fprintf(text.fp, "# " STP_MEASURED_ON "%s\n", gpu);
     if (origin->same_bits)
         fputs("# bits: same\n"
               "# Nothing was tried for sums, whose bits stay those of NCCL's "
               "own choice.\n",
               text.fp);
-    rules_write(rules, gpu, text.fp);
+    rules_write(rules, origin->is_portable ? NULL : gpu, text.fp);
     snprintf(made_by, sizeof(made_by), "steptune tune -- %s", origin->command);
     return stp_policy_text_end(&text, path, err);
 }

@@ -44,9 +44,12 @@ void stp_job_rules_free(struct stp_job_rules *rules);
 /* Writes what all runs found out, for the next one (core/learn/evidence.h). */
 void stp_job_evidence_write(const struct stp_learning *all, FILE *fp);
 
+#define STP_MEASURED_ON "GPU: " /* begins a comment: --resume reads it */
+
 struct stp_job_origin {
     const char *command; /* that was run, to be named in a comment */
-    const char *gpu;     /* of the rules; NULL: any */
+    const char *gpu;     /* likewise, and in the rules; NULL: not known */
+    bool is_portable;    /* rules are for any GPU */
     bool same_bits;      /* sums kept the bits of NCCL's own choice */
 };
 

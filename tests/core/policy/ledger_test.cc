@@ -20,7 +20,7 @@ class Ledger : public testing::Test
   protected:
     Ledger()
     {
-        const stp_shape shape{8, 2, nullptr};
+        const stp_shape shape{8, 2, "NVIDIA H200"};
         stp_ledger_begin(ledger_.get(), 77, 0xabc, &shape);
     }
     void Count(int coll, uint64_t n_bytes, int line = 0, int algo = -1,
@@ -50,6 +50,7 @@ TEST_F(Ledger, BeginsEmptyAndSaysOfWhom)
     EXPECT_EQ(0xabcu, ledger_->comm_id);
     EXPECT_EQ(8u, ledger_->n_ranks);
     EXPECT_EQ(2u, ledger_->n_nodes);
+    EXPECT_STREQ("NVIDIA H200", ledger_->gpu);
     EXPECT_EQ(0u, ledger_->n_entries);
     EXPECT_TRUE(Entries().empty());
 }

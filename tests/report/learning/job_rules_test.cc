@@ -214,7 +214,8 @@ using JobFiles = InFolder;
 TEST_F(JobFiles, AreAPolicyWithItsEvidence)
 {
     Rules r("", Wins(kRing, 1.1, 6) + Sets(1.08, 8));
-    const stp_job_origin origin = {"torchrun train.py", "NVIDIA H200", false};
+    const stp_job_origin origin = {"torchrun train.py", "NVIDIA H200", false,
+                                   false};
 
     ASSERT_EQ(STP_OK, stp_job_rules_save(&r.rules, &origin,
                                          Path("p.conf").c_str(), &err_));
@@ -263,7 +264,7 @@ TEST_F(JobFiles, NameNoGpuThatIsNotKnownOrCannotBeWritten)
     Rules r("", Wins(kRing, 1.1, 6));
 
     for (const char *gpu : {(const char *)nullptr, "a,b", "a#b"}) {
-        const stp_job_origin origin = {"job", gpu, false};
+        const stp_job_origin origin = {"job", gpu, false, false};
 
         ASSERT_EQ(STP_OK, stp_job_rules_save(&r.rules, &origin,
                                              Path("p.conf").c_str(), &err_));
