@@ -42,9 +42,11 @@ enum {
 
 /* The facts that an output tells. */
 struct found {
-    double *times; /* of the first steps, to be freed */
-    size_t n;      /* at most MAX_TIMES */
-    bool is_wrong; /* nccl-tests, in it, says so of results */
+    double *times;   /* of the first steps, to be freed */
+    size_t n;        /* at most MAX_TIMES */
+    bool is_unread;  /* a time is no number above 0 */
+    char unread[32]; /* the first of them */
+    bool is_wrong;   /* nccl-tests, in it, says so of results */
     bool has_loss;
     double loss;                 /* the last; NAN: no finite number */
     char nccl[STP_COMPARE_NCCL]; /* the version that NCCL says it has, or "" */
@@ -81,7 +83,7 @@ static bool piece_next(struct piece *p)
     return c != EOF || p->n > 0;
 }
 
-/* Takes the numbers of the first group, wherever a piece matches: finite ones
+/* Takes the numbers of the first group, wherever a piece matches: those above 0
  * as times, or the last one, NAN for what is no finite number, as the loss. */
 static void piece_match(const char *text, const regex_t *regex, int flags,
                         bool are_times, struct found *found)
@@ -89,16 +91,20 @@ static void piece_match(const char *text, const regex_t *regex, int flags,
     regmatch_t match[2];
 
     while (regexec(regex, text, 2, match, flags) == 0) {
+        const regmatch_t *at = &match[match[1].rm_so >= 0];
+        const int len = (int)(at->rm_eo - at->rm_so);
         double number = NAN;
 
-        if (match[1].rm_so >= 0)
-            stp_parse_double(text + match[1].rm_so,
-                             (size_t)(match[1].rm_eo - match[1].rm_so),
-                             &number);
+        if (at == &match[1])
+            stp_parse_double(text + at->rm_so, (size_t)len, &number);
         if (!are_times) {
             found->has_loss = true;
             found->loss = number;
-        } else if (!isnan(number) && found->n < MAX_TIMES)
+        } else if (!(number > 0) && !found->is_unread) {
+            found->is_unread = true;
+            snprintf(found->unread, sizeof(found->unread), "%.*s", len,
+                     text + at->rm_so);
+        } else if (number > 0 && found->n < MAX_TIMES)
             found->times[found->n++] = number;
         /* an empty match goes on behind the next character */
         text += match[0].rm_eo;
@@ -351,7 +357,7 @@ static int attempt_read(void *user)
     struct found found;
     const int signal = a->end.status - STP_JOB_SIGNAL;
     struct stp_job_step step = {0};
-    char why[64];
+    char why[128];
     struct stp_error err;
     int status = STP_EXIT_OK;
 
@@ -373,14 +379,17 @@ static int attempt_read(void *user)
         return status;
     if (step_time == NULL)
         status = attempt_read_trace(a, &step);
-    else if (found.n == 0)
+    else if (found.is_unread) {
+        snprintf(why, sizeof(why),
+                 "printed '%s' where --step-time matches, expected a number "
+                 "above 0",
+                 found.unread);
+        status = attempt_complain(a, why);
+    } else if (found.n == 0)
         status = attempt_complain(a, "printed nothing that --step-time "
                                      "matches");
     else
         step = stp_job_step_printed(found.times, found.n);
-    if (found.n > 0 && !(step.time > 0))
-        status = attempt_complain(a, "printed times of steps that are not "
-                                     "above 0");
     s->run.step = step.time;
     s->run.steps = (unsigned)step.n_steps;
     s->run.calls = (unsigned)step.n_calls;
