@@ -13,6 +13,7 @@
 #include "core/text.h"
 #include "launch/take.h"
 #include "plugin/lower.h"
+#include "plugin/online/learned_file.h"
 #include "plugin/online/online_settings.h"
 #include "plugin/online/recorder.h"
 #include "report/file.h"
@@ -169,7 +170,8 @@ static int online_begin(struct online_run *run, const char *policy,
         if (words[i].value != NULL && words[i].value[0] != '\0')
             stp_set_variable(words[i].name, words[i].value);
     if (stp_online_settings_read(0, &run->settings, &err) != STP_OK ||
-        stp_settings_read(&settings, &err) != STP_OK)
+        stp_settings_read(&settings, &err) != STP_OK ||
+        stp_learned_check(run->settings.learned, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
     base = stp_online_base(&run->settings, &settings);
     snprintf(run->base, sizeof(run->base), "%s", base != NULL ? base : "");

@@ -272,6 +272,34 @@ static enum stp_status learned_lock_folder(const struct job *job, int *fd_ret)
     return STP_OK;
 }
 
+/* A device, such as /dev/null, must not be replaced by a file. */
+static bool learned_is_device(const char *path)
+{
+    struct statx st;
+
+    return statx(AT_FDCWD, path, 0, STATX_TYPE, &st) == 0 &&
+           S_ISCHR(st.stx_mode);
+}
+
+enum stp_status stp_learned_check(const char *path, struct stp_error *err)
+{
+    const struct stp_learned_rules none = {NULL, 0, false};
+    const struct stp_shape shape = {1, 1, NULL};
+    const struct job job = {path, &none, &shape, err};
+    char temporary[STP_PATH_SIZE + 8];
+    enum stp_status status;
+    bool same_bits;
+    FILE *fp;
+
+    if (learned_is_device(path))
+        return STP_OK;
+    STP_TRY(learned_begin(&job, temporary, &fp));
+    status = learned_keep_old(&job, fp, &same_bits);
+    fclose(fp);
+    unlink(temporary);
+    return status;
+}
+
 enum stp_status stp_learned_save(const char *path,
                                  const struct stp_learned_rules *learned,
                                  const struct stp_shape *shape,
@@ -279,11 +307,9 @@ enum stp_status stp_learned_save(const char *path,
 {
     const struct job job = {path, learned, shape, err};
     enum stp_status status;
-    struct statx st;
     int lock;
 
-    /* A device, such as /dev/null, must not be replaced by a file. */
-    if (statx(AT_FDCWD, path, 0, STATX_TYPE, &st) == 0 && S_ISCHR(st.stx_mode))
+    if (learned_is_device(path))
         return STP_OK;
     STP_TRY(learned_lock_folder(&job, &lock));
     status = learned_write(&job);

@@ -29,6 +29,9 @@ enum stp_status stp_learned_save(const char *path,
                                  const struct stp_shape *shape,
                                  struct stp_error *err);
 
+/* Whether stp_learned_save() could add to the file, which stays as it is. */
+enum stp_status stp_learned_check(const char *path, struct stp_error *err);
+
 /* Writes what was settled, and whether learning has stopped, for
  * node_exporter's textfile collector: a file of the folder for each shape of
  * communicator, in one step.  STP_ERR_IO. */

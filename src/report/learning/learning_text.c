@@ -313,8 +313,8 @@ void stp_print_learning(const struct stp_learning *learning,
     if (learning_count_settled(learning, true) > 0 && setting->policy != NULL)
         fprintf(fp, "the learned policy is %s.\n", setting->policy);
     else if (learning_count_settled(learning, true) > 0)
-        fprintf(fp, "the learned policy was not written: the job was killed, "
-                    "or NCCL_DEBUG=WARN says why.\n");
+        fprintf(fp, "the learned policy was not written: the job ended before "
+                    "its communicators did, or NCCL_DEBUG=WARN says why.\n");
     else if (learning_count_settled(learning, false) > 0)
         fprintf(fp, "nothing is better than what ran before.\n");
     else if (learning->n_blocks > 0)
