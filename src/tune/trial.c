@@ -208,12 +208,10 @@ enum stp_status stp_trial_prove(const char *path,
 {
     char proof[STP_FOLDER_PATH];
     struct stp_file file;
-    enum stp_status status =
-        stp_path_write(proof, err, "%s" STP_POLICY_PROOF_TEXT, path);
+    enum stp_status status;
 
-    STP_THEN(status, stp_file_begin(proof, &file, err));
-    if (status != STP_OK)
-        return status;
+    STP_TRY(stp_path_write(proof, err, "%s" STP_POLICY_PROOF_TEXT, path));
+    STP_TRY(stp_file_begin(proof, &file, err));
     fprintf(file.fp, "%s against %s\npolicy hash %s%s%s\n", path,
             STP_AUTO_WORDS(info->tuner), measured->policy_hash,
             measured->run[0] != '\0' ? ", run " : "", measured->run);
