@@ -334,12 +334,25 @@ static void rules_add_overlap(struct check *c, size_t i, size_t n_met)
              more);
 }
 
+/* Why no communicator has what the rule asks for; NULL: one may. */
+static const char *rules_find_idle(const struct stp_rule *rule, bool is_of_arms)
+{
+    return rule->ranks.max == 1 ? "a communicator of one rank exchanges nothing"
+           : rule->ranks.max < rule->nodes.min
+               ? "no communicator has fewer ranks than hosts"
+           : is_of_arms && rule->algo == NCCL_ALGO_NVLS_TREE &&
+                   rule->nodes.max == 1
+               ? "NCCL has nvls_tree over several hosts alone"
+           : is_of_arms ? NULL
+                        : stp_memory_rule_is_idle(rule);
+}
+
 static void rules_check_earlier(struct check *c, size_t i)
 {
     const struct stp_rule *rule = stp_policy_rule(c->policy, i);
     const bool is_of_arms =
         stp_policy_get_kind(c->policy) == STP_POLICY_OF_ARMS;
-    const char *idle = stp_memory_rule_is_idle(rule);
+    const char *idle = rules_find_idle(rule, is_of_arms);
     bool is_shadowed = false;
     struct box both;
     size_t n_met = 0;
