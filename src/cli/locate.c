@@ -10,6 +10,7 @@
 
 #include "child/job.h"
 #include "cli/cli.h"
+#include "core/looks.h"
 #include "core/nearest.h"
 #include "core/text.h"
 #include "launch/take.h"
@@ -378,4 +379,17 @@ bool stp_path_is_refused(enum stp_path kind, const char *path,
     }
     return (!is_there || kind == STP_PATH_WRITE_BESIDE) &&
            path_has_no_place(path, kind == STP_PATH_FOLDER, why);
+}
+
+bool stp_path_is_other(const char *path, const char *kind)
+{
+    char text[1 << 16];
+    FILE *fp = stp_file_is_special(path) ? NULL : fopen(path, "re");
+    const size_t len = fp != NULL ? fread(text, 1, sizeof(text), fp) : 0;
+    const char *found = stp_looks_like(text, len);
+
+    if (fp != NULL)
+        fclose(fp);
+    return len > 0 &&
+           (found == NULL || strncmp(found, kind, strlen(kind)) != 0);
 }

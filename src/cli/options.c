@@ -491,6 +491,10 @@ static void option_check_all(const struct stp_given *p,
                 state,
                 "%s '%s' is a file that is read, expected another one to write",
                 option_name(r->option), path);
+        if (r->option->over != NULL && stp_path_is_other(path, r->option->over))
+            stp_usage_error(state,
+                            "%s '%s' is there, expected a new file or %s",
+                            option_name(r->option), path, r->option->over);
     }
     for (int i = 0; p->line->reads && i < p->arguments.n; i++)
         if (stp_path_is_refused(STP_PATH_READ, p->arguments.v[i], why))

@@ -74,6 +74,8 @@ struct stp_option {
     int (*from_name)(const char *word, size_t len); /* -1: no such word */
     const char *expected; /* in an error; NULL: made of the rest */
     enum stp_path path;   /* of a text: checked before the command begins */
+    const char *over; /* of STP_PATH_WRITE: what a file that is there, and not
+                         empty, must look like (core/looks.h); NULL: anything */
     /* a list of different values, comma-separated: */
     size_t n;          /* offset of its length, an unsigned; 0: no list */
     size_t size;       /* of an entry */
@@ -147,6 +149,10 @@ enum { STP_PATH_WHY = 256 };
  * reason, to be printed behind the path. */
 bool stp_path_is_refused(enum stp_path kind, const char *path,
                          char why[STP_PATH_WHY]);
+
+/* Whether a file is there that is not empty and does not look like 'kind', as
+ * core/looks.h has it. */
+bool stp_path_is_other(const char *path, const char *kind);
 
 /* Whether both are one file. */
 bool stp_path_is_same(const char *a, const char *b);

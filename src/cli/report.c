@@ -23,7 +23,7 @@ struct report_options {
 
 static const struct stp_option report_table[] = {
     {"output", 'o', "FILE", stp_option_text, AT(output), .value = "report.html",
-     .path = STP_PATH_WRITE},
+     .path = STP_PATH_WRITE, .over = "a web page"},
     {"title", 0, "TEXT", stp_option_text, .at = AT(title)},
     {"on", 0, "MACHINE", stp_option_text, .at = AT(machine.on)},
     {"json", 0, NULL, stp_option_flag, .at = AT(machine.json)},
@@ -170,14 +170,6 @@ int stp_cmd_report(int argc, char **argv)
         status = STP_REFUSE(&err, "--on has no effect on a policy, or on times "
                                   "of other arms than AUTO");
     found->sources.title = o.title;
-    /* the measurements that lie beside a policy are no options or arguments */
-    for (int i = 0; i < STP_PAGE_N_SOURCES && status == STP_OK; i++)
-        if (found->path[i][0] != '\0' &&
-            stp_path_is_same(o.output, found->path[i]))
-            status = STP_REFUSE(&err,
-                                "-o '%.160s' is a file that is read, expected "
-                                "another one to write",
-                                o.output);
     STP_THEN(status,
              stp_page_save(&found->sources, o.output, o.machine.json,
                            is_normal ? NULL : stdout, &auto_is_wrong, &err));

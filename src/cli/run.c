@@ -37,6 +37,8 @@ struct online_run {
 struct run_options {
     const char *policy;  /* NULL: see run_find_policy() */
     const char *trace;   /* NULL: none is recorded */
+    off_t trace_size;    /* before the job */
+    bool is_trace_new;   /* it was made for the job */
     const char *stage;   /* NULL: nothing is staged; "": see run_set_stage() */
     const char *nccl;    /* NULL: the job is linked with it */
     const char *metrics; /* NULL: none are written */
@@ -61,13 +63,13 @@ static const struct stp_option run_table[] = {
     {"objective", 0, "NAME", stp_option_text, AT(run.objective),
      .words = objectives, .needs.with = "online"},
     {"record-trace", 0, "FILE", stp_option_text, AT(trace),
-     .path = STP_PATH_WRITE},
+     .path = STP_PATH_WRITE, .over = "a trace of `steptune run`"},
     {"stage", 0, "FILE", stp_option_text, AT(stage), .bare = "",
      .path = STP_PATH_READ},
     {"nccl", 0, "FILE", stp_option_text, AT(nccl), .path = STP_PATH_READ,
      .needs.with = "stage"},
-    {"metrics", 0, "FILE", stp_option_text, AT(metrics),
-     .path = STP_PATH_WRITE},
+    {"metrics", 0, "FILE", stp_option_text, AT(metrics), .path = STP_PATH_WRITE,
+     .over = "metrics of Steptune"},
     {"quiet", 'q', NULL, stp_option_flag, .at = AT(quiet)},
     {"json", 0, NULL, stp_option_flag, AT(json), .needs.without = {"quiet"}},
     {0},
@@ -280,21 +282,28 @@ static int run_set_tuner(struct run_options *o, char policy[STP_CLI_PATH],
     return online_begin(&o->run, policy, folder);
 }
 
-/* Makes an empty trace, to which the ranks append. */
-static int run_set_trace(const char *path)
+/* Makes an empty trace unless one is there: the ranks append to it. */
+static int run_set_trace(struct run_options *o)
 {
     char absolute[STP_CLI_PATH];
     char plugin[STP_CLI_PATH];
     struct stp_error err;
+    struct stat st;
+    FILE *fp;
 
-    if (stp_file_is_special(path))
-        return stp_complain("%s is a device or a pipe, expected a file", path);
-    if (stp_find_plugin("steptune-online", plugin, &err) != STP_OK ||
-        stp_file_save(path, STP_TRACE_HEAD, strlen(STP_TRACE_HEAD), &err) !=
-            STP_OK)
+    if (stp_file_is_special(o->trace))
+        return stp_complain("%s is a device or a pipe, expected a file",
+                            o->trace);
+    if (stp_find_plugin("steptune-online", plugin, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
-    if (!stp_absolute_path(path, absolute))
-        return stp_complain("%s: no such file", path);
+    o->is_trace_new = stat(o->trace, &st) != 0;
+    fp = fopen(o->trace, "ae");
+    if (fp == NULL || fclose(fp) != 0 || stat(o->trace, &st) != 0 ||
+        !stp_absolute_path(o->trace, absolute)) {
+        stp_cannot(&err, "write", o->trace);
+        return stp_complain_error(NULL, &err);
+    }
+    o->trace_size = st.st_size;
     run_set_plugin("NCCL_PROFILER_PLUGIN", plugin);
     stp_set_variable("STEPTUNE_TRACE", absolute);
     return STP_EXIT_OK;
@@ -421,24 +430,6 @@ static enum stp_status run_write_metrics(const struct run_metrics *m,
     return status;
 }
 
-/* A file that is there must be one of an earlier job: no other is replaced. */
-static int run_check_metrics(const char *path)
-{
-    static const char first[] = "# TYPE steptune_";
-    char line[sizeof(first)];
-    FILE *fp = stp_file_is_special(path) ? NULL : fopen(path, "re");
-    const bool is_other = fp != NULL && fgets(line, sizeof(line), fp) != NULL &&
-                          strcmp(line, first) != 0;
-
-    if (fp != NULL)
-        fclose(fp);
-    return !is_other ? STP_EXIT_OK
-                     : stp_complain("--metrics: %s is there and is no file of "
-                                    "metrics, expected a new one, such as "
-                                    "steptune.prom",
-                                    path);
-}
-
 static bool run_count_second(void *user)
 {
     struct run_metrics *m = user;
@@ -459,9 +450,7 @@ int stp_cmd_run(int argc, char **argv)
     int exit_status;
 
     stp_options_read(&run_line, argc, argv, &o);
-    exit_status =
-        o.metrics != NULL ? run_check_metrics(o.metrics) : STP_EXIT_OK;
-    STP_THEN(exit_status, run_find_policy(&o, policy));
+    exit_status = run_find_policy(&o, policy);
     has_tuner = policy[0] != '\0' || o.online; /* else NCCL chooses */
     if (exit_status == STP_EXIT_OK && (!o.quiet || o.metrics != NULL) &&
         !stp_make_temporary("steptune-run", folder)) {
@@ -470,10 +459,10 @@ int stp_cmd_run(int argc, char **argv)
     }
     if (exit_status == STP_EXIT_OK && has_tuner)
         exit_status = run_set_tuner(&o, policy, folder);
-    if (exit_status == STP_EXIT_OK && o.trace != NULL)
-        exit_status = run_set_trace(o.trace);
     if (exit_status == STP_EXIT_OK && o.stage != NULL)
         exit_status = run_set_stage(&o, folder);
+    if (exit_status == STP_EXIT_OK && o.trace != NULL)
+        exit_status = run_set_trace(&o);
     is_counted = o.metrics != NULL && folder[0] != '\0';
     if (exit_status == STP_EXIT_OK) {
         const struct stp_job job = {.argv = o.command.v,
@@ -503,16 +492,16 @@ int stp_cmd_run(int argc, char **argv)
         if (has_run && folder[0] != '\0' && !o.quiet &&
             (has_tuner || o.stage != NULL))
             run_report(&o, policy, has_tuner, folder);
-        /* a trace without a row is refused by its reader */
+        if (!has_run && o.is_trace_new)
+            unlink(o.trace);
         if (has_run && o.trace != NULL &&
-            stp_traces_load(o.trace, &trace, &err) != STP_OK) {
-            if (stat(o.trace, &st) == 0 &&
-                st.st_size > (off_t)strlen(STP_TRACE_HEAD)) /* a full disk */
-                stp_complain_error(o.trace, &err);
-            else
-                stp_complain("no collective is in %s, expected a job of "
-                             "several ranks with NCCL 2.27 or later",
-                             o.trace);
+            (stat(o.trace, &st) != 0 || st.st_size == o.trace_size)) {
+            stp_complain("no collective of the job is in %s, expected one of "
+                         "several ranks with NCCL 2.27 or later",
+                         o.trace);
+        } else if (has_run && o.trace != NULL &&
+                   stp_traces_load(o.trace, &trace, &err) != STP_OK) {
+            stp_complain_error(o.trace, &err); /* a full disk, say */
         } else if (has_run && o.trace != NULL) {
             if (!o.quiet && !o.json)
                 stp_complain("%s has %zu collective%s of %zu communicator%s",
