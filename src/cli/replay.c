@@ -107,7 +107,8 @@ static int replay_play(const struct replay_options *o,
     if (stp_replay(&options, trace, &replay, &err) != STP_OK)
         return stp_complain_error(o->trace, &err);
     if (!o->machine.json) {
-        if (trace->n_skips > 0 || strcmp(trace->format, "steptune CSV") != 0)
+        if (trace->n_skips > 0 || trace->cut_line > 0 ||
+            strcmp(trace->format, "steptune CSV") != 0)
             stp_print_trace(trace, stdout);
         if (replay.resized)
             printf("modelled: %s has %u ranks, and for another number "
