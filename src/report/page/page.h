@@ -60,7 +60,8 @@ struct stp_page_found {
  * wrote.  Then adds what is not there yet and lies beside the policy STEM.conf,
  * which STEM.conf.stage and the like name, too: STEM.sweep.csv,
  * STEM.verify.csv, STEM.graph.csv, STEM.iterations.csv, STEM.conf.overlap,
- * STEM.conf.memory, STEM.conf.stage and STEM.overlap-verify.csv.
+ * STEM.conf.memory, STEM.conf.stage and STEM.overlap-verify.csv; or, of a hash
+ * that those of the policy lack, STEM.conf.verified.csv.
  *
  * STP_ERR_SYNTAX if a file is neither, two are of one kind, or a folder has
  * nothing or several policies; STP_ERR_IO or STP_ERR_NOMEM.  The text of *err

@@ -11,6 +11,7 @@
 #include "core/text.h"
 #include "report/file.h"
 #include "report/measurements/measurements_csv.h"
+#include "report/policy_file.h"
 
 /* The contents of a file, and the end of its name: after the policy's name for
  * other policies, after its name without extension for measurements. */
@@ -161,10 +162,32 @@ static enum stp_status page_find_add_folder(struct stp_page_found *found,
         folder);
 }
 
+/* Whether the file has measurements, of iterations if it 'iterates', of a
+ * policy with the hash of the one in the file 'policy'. */
+static bool page_find_proves(const char *path, const char *policy,
+                             bool iterates)
+{
+    char hash[STP_POLICY_HASH_NAME];
+    struct stp_dataset data = {0};
+    const bool proves =
+        access(path, R_OK) == 0 &&
+        stp_policy_file_hash(policy, hash, NULL) == STP_OK &&
+        stp_measurements_load_any(path, -1, 0, &data, NULL) == STP_OK &&
+        strcmp(data.policy_hash, hash) == 0 &&
+        (stp_dataset_n_iterations(&data) > 0) == iterates;
+
+    stp_dataset_free(&data);
+    return proves;
+}
+
 enum stp_status stp_page_find(const char *const *paths, size_t n,
                               struct stp_page_found *found,
                               struct stp_error *err)
 {
+    static const enum stp_page_source verified[][2] = {
+        {STP_PAGE_POLICY, STP_PAGE_VERIFY},
+        {STP_PAGE_OVERLAP_POLICY, STP_PAGE_OVERLAP_VERIFY}};
+
     memset(found, 0, sizeof(*found));
     for (size_t i = 0; i < n; i++) {
         struct stat st;
@@ -209,6 +232,17 @@ enum stp_status stp_page_find(const char *const *paths, size_t n,
                                base, kinds[k].suffix));
         if (found->path[k][0] == '\0' && access(path, F_OK) == 0)
             memcpy(found->path[k], path, sizeof(path));
+    }
+    /* `verify --proof` names its measurements after the policy. */
+    for (int i = 0; i < 2; i++) {
+        const char *proved = found->path[verified[i][0]];
+        char *path = found->path[verified[i][1]], proof[STP_FOLDER_PATH];
+
+        STP_TRY(stp_path_write(proof, err, "%s" STP_POLICY_PROOF_CSV, proved));
+        if (!found->sources.is_named[verified[i][1]] &&
+            !page_find_proves(path, proved, i > 0) &&
+            page_find_proves(proof, proved, i > 0))
+            memcpy(path, proof, sizeof(proof));
     }
     if (access(policy, F_OK) != 0) /* only its name was needed */
         policy[0] = '\0';
