@@ -455,7 +455,8 @@ void stp_doctor_stage(struct stp_doctor *d)
         STP_PROBLEM(d, NULL, "name another one, or its path",
                     "there is no program %s", d->program);
     else if (d->program != NULL)
-        stage_tell(d, d->program, d->program, "libnccl.so.2");
+        stage_tell(d, d->program, d->program,
+                   d->library[0] != '\0' ? d->library : "PATH/libnccl.so.2");
     for (size_t i = 0; i < d->n_versions && d->stages; i++)
         if (d->versions[i] < FIRST_WINDOWS)
             STP_REMARK(
