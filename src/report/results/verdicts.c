@@ -221,7 +221,8 @@ void stp_print_verdict_count(const char *tuner,
     if (count.n_equal > 0)
         fprintf(fp, ", %zu equal", count.n_equal);
     if (count.n_by_model > 0)
-        fprintf(fp, " (%zu by the model)", count.n_by_model);
+        fprintf(fp, "; %zu of these verdicts by the model alone",
+                count.n_by_model);
 
     fprintf(fp, "; geometric mean of all gains %.3f", count.mean_gain);
     if (best != NULL) {
