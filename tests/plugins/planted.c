@@ -589,6 +589,12 @@ static void here_restarts_calls(const struct here *h)
 
 HERE(speaks, uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0)));
 
+static void here_leaves_child(const struct here *h)
+{
+    if (fork() == 0)
+        _exit(0);
+}
+
 static void here_splits_words(const struct here *h)
 {
     char list[] = "ring,simple";
@@ -619,7 +625,7 @@ static const struct kind {
     KIND(limits_cores),   KIND(keeps_memory),  KIND(keeps_much),
     KIND(keeps_pages),    KIND(moves_thread),  KIND(traps),
     KIND(flushes),        KIND(draws),         KIND(takes_stack),
-    KIND(restarts_calls), KIND(speaks),
+    KIND(restarts_calls), KIND(speaks),        KIND(leaves_child),
 };
 
 static struct place place;

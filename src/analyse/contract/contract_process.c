@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -50,6 +51,7 @@ static const char *const parts[] = {
     "a timer, which will end the process or interrupt its calls",
     "the processors or the priority of this thread",
     "the application's random numbers: it draws from them",
+    "the number of child processes: one outlives the communicator",
 };
 enum { LEAST_LEAK = 24, N_COMMS = 1024, PAGE = 4096, N_TURNS = 8 };
 enum { N_PARTS = sizeof(parts) / sizeof(parts[0]) };
@@ -76,6 +78,7 @@ static void process_record_state(uint64_t hashes[N_PARTS])
     struct sigaction action;
     struct itimerval timer;
     struct rlimit limit;
+    siginfo_t child;
     sigset_t blocked;
 
     memset(hashes, 0, N_PARTS * sizeof(*hashes));
@@ -117,6 +120,7 @@ static void process_record_state(uint64_t hashes[N_PARTS])
                           (uint64_t)getpriority(PRIO_PROCESS, 0));
     hashes[12] = (uint64_t)random();
     srandom(1);
+    hashes[13] = waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
 /* Bytes by malloc(), and all pages that are mapped: what is left of either. */

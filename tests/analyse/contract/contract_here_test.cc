@@ -112,6 +112,7 @@ const Kind kKinds[] = {
     {"flushes", kProcess, kMemory},
     {"draws", kProcess, kMemory, ",life=1"},
     {"takes_stack", kProcess, kMemory, ",life=1"},
+    {"leaves_child", kProcess, kMemory, ",life=1,nodes=3"},
     {"restarts_calls", kProcess, kMemory},
     {"speaks", kProcess, kMemory},
 };
