@@ -207,7 +207,7 @@ int stp_check_policy(char path_ret[STP_CLI_PATH]);
  * too, if stp_choose_policy() would complain. */
 bool stp_has_policy(void);
 
-/* Prints the first warning of a plugin in mock NCCL from then on. */
+/* Prints the first warning of a plugin, or of mock NCCL, from then on. */
 void stp_print_plugin_warnings(void);
 
 /* Sets a variable of this process, which jobs and plugins inherit; NULL: it is
@@ -373,3 +373,7 @@ int stp_complain_error(const char *path, const struct stp_error *err);
 
 /* Says so if mock NCCL plays a version as an older one; NULL: none is named. */
 void stp_print_played_version(const char *nccl);
+
+/* Says once which variables are set that change NCCL's choice, and not that of
+ * a recorded machine. */
+void stp_print_unplayed(void);

@@ -7,7 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyse/explain/variables.h"
 #include "cli/cli.h"
+#include "core/text.h"
 #include "core/utf8.h"
 #include "launch/stop.h"
 #include "mock_nccl.h"
@@ -52,6 +54,24 @@ void stp_print_played_version(const char *nccl)
         newest++;
     stp_complain("NCCL %s is newer than Steptune knows, and is played as %s",
                  nccl, mock_release_name(newest));
+}
+
+void stp_print_unplayed(void)
+{
+    static bool has_told;
+    struct stp_variable v;
+    char names[1024] = "";
+
+    for (size_t i = 0; stp_variable_at(i, &v); i++)
+        if (getenv(v.name) != NULL && v.plays[0] != '\0' &&
+            strcmp(v.plays, "graph") != 0 && strcmp(v.plays, "says") != 0)
+            stp_append(names, sizeof(names), "%s%s",
+                       names[0] != '\0' ? ", " : "", v.name);
+    if (names[0] != '\0' && !has_told)
+        stp_complain("set here, and applied to no recorded machine but by "
+                     "`steptune explain`: %s",
+                     names);
+    has_told = true;
 }
 
 enum { BAR = 20, REDRAW_MS = 100, TIME_TEXT = 48 };

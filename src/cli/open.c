@@ -126,6 +126,7 @@ static enum stp_status open_ranks(const struct stp_open_options *o,
         if (stp_find_machine(on, path, err) != STP_OK)
             return STP_ERR_NOTHING;
         stp_print_plugin_warnings();
+        stp_print_unplayed();
         return stp_mock_open(path, o->n_ranks, o->machine->seed, options,
                              engines_ret, err);
     }

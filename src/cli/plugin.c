@@ -20,15 +20,16 @@
 
 #define FOR_OVERLAP ", because NCCL_WORKLOAD_OVERLAP is 1"
 
-/* Prints a plugin's first warning, which ranks repeat: a plugin that steps
- * aside tells only NCCL, and all that is printed then is NCCL's own choice. */
+/* Prints the first warning, which ranks repeat, as a job's log has it: a plugin
+ * that steps aside tells only NCCL, and all that is printed then is NCCL's own
+ * choice. */
 static void plugin_warn(void *unused, ncclDebugLogLevel level,
                         unsigned long flags, const char *line)
 {
     static atomic_flag has_warned = ATOMIC_FLAG_INIT;
 
     if (level == NCCL_LOG_WARN && !atomic_flag_test_and_set(&has_warned))
-        stp_complain("warning of the plugin: %s", line);
+        stp_complain("NCCL WARN %s", line);
 }
 
 void stp_print_plugin_warnings(void)

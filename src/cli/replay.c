@@ -155,6 +155,7 @@ static int replay_run(struct replay_options *o, const struct stp_trace *trace)
     stp_print_played_version(o->nccl);
     if (stp_choose_machine(o->machine.on, machine) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
+    stp_print_unplayed();
     if (ours && stp_find_plugin("steptune", plugin, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
     if (ours)
