@@ -120,7 +120,7 @@ TEST_F(CliLaunch, ARankOfATunedJobFollowsThatOfRankZero)
                     "exit 3\n");
 
     EXPECT_THAT(RunRanks(2, "tune -o p.conf -- sh job.sh"), ElementsAre(1, 3));
-    EXPECT_EQ("0 1 learned.conf p.conf.journal.csv ledger\n", Read("out0"));
+    EXPECT_EQ("0 1 null p.conf.journal.csv ledger\n", Read("out0"));
     EXPECT_EQ("1 1 null p.conf.journal.csv\n", Read("out1"));
     EXPECT_THAT(Read("err0"), HasSubstr("nothing was learned, and no policy"));
     EXPECT_EQ("", Read("err1"));
@@ -138,7 +138,7 @@ TEST_F(CliLaunch, ARankOfATunedJobFollowsThatOfRankZero)
     // srun -N2 -n4
     const struct {
         const char *rank, *local_rank, *prints;
-    } tasks[] = {{"0", "0", "1 learned.conf p.conf.journal.csv ledger\n"},
+    } tasks[] = {{"0", "0", "1 null p.conf.journal.csv ledger\n"},
                  {"1", "1", "1 null p.conf.journal.csv\n"},
                  {"2", "0", "1 null\n"},
                  {"3", "1", "1 null\n"}};
@@ -154,19 +154,19 @@ TEST_F(CliLaunch, ARankOfATunedJobFollowsThatOfRankZero)
 
 TEST_F(CliLaunch, ANodeOfATunedJobFollowsTheFirst)
 {
-    Write("job.sh", "echo ${STEPTUNE_LEARNED##*/}\n");
+    Write("job.sh", "echo ${STEPTUNE_LEDGER:+ledger}\n");
 
     for (const char *node : {"--node-rank 1", "--node_rank=2"}) {
         const Outcome o =
             Run(std::string("tune -o p.conf -- sh job.sh ") + node);
         EXPECT_EQ(0, o.status);
-        EXPECT_EQ("null\n", o.out);
+        EXPECT_EQ("\n", o.out);
     }
     for (const char *node : {"--node-rank 0", "--node-ranks 1", "1"}) {
         const Outcome o =
             Run(std::string("tune -o p.conf -- sh job.sh ") + node);
         EXPECT_EQ(1, o.status);
-        EXPECT_EQ("learned.conf\n", o.out);
+        EXPECT_EQ("ledger\n", o.out);
     }
 }
 
