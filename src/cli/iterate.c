@@ -318,6 +318,8 @@ static void iterate_print(const struct iterate *it,
 
     stp_progress_clear();
     if (it->o->machine.json) {
+        if (it->trace != NULL && it->trace->cut_line > 0)
+            stp_complain(STP_TRACE_CUT, it->trace->cut_line);
         stp_print_iterations_json(&f->report, stdout);
         return;
     }

@@ -181,6 +181,8 @@ static int replay_load_and_run(void *user)
 
     if (stp_traces_load(o->trace, &trace, &err) != STP_OK)
         return stp_complain_error(o->trace, &err);
+    if (o->machine.json && trace.cut_line > 0)
+        stp_complain(STP_TRACE_CUT, trace.cut_line);
     exit_status = replay_run(o, &trace);
     stp_trace_free(&trace);
     return exit_status;

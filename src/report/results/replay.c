@@ -87,8 +87,7 @@ void stp_print_trace(const struct stp_trace *trace, FILE *fp)
                 STP_S(trace->n_computes));
     fprintf(fp, "\n");
     if (trace->cut_line > 0)
-        fprintf(fp, "cut in line %u: what is whole before is played\n",
-                trace->cut_line);
+        fprintf(fp, STP_TRACE_CUT "\n", trace->cut_line);
     if (trace->file[0] != '\0')
         fprintf(fp, "of the folder's files %s is played\n", trace->file);
     if (trace->n_skips > 0) {

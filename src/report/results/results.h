@@ -172,6 +172,9 @@ void stp_print_override(const struct stp_override *o, FILE *fp);
 
 void stp_print_why(const struct stp_why_report *report, bool is_json, FILE *fp);
 
+/* Tells of its cut_line. */
+#define STP_TRACE_CUT "cut in line %u: what is whole before is played"
+
 /* A line: the format of a trace, and how much is in it; another that names the
  * rows that are not played, if there are any. */
 void stp_print_trace(const struct stp_trace *trace, FILE *fp);
