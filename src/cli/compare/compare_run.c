@@ -316,15 +316,23 @@ static void attempt_check_plugin(struct attempt *a)
     struct stp_ledgers ledgers = {0};
     struct stp_error err;
     const char *aside = NULL;
+    uint64_t n_decided = 0;
 
     if (!a->arm->has_policy || a->s->has_told_plugin ||
         stp_ledgers_load(a->ledger, &ledgers, &err) != STP_OK)
         return;
-    for (size_t i = 0; i < ledgers.n; i++)
+    for (size_t i = 0; i < ledgers.n; i++) {
         if (ledgers.all[i].is_aside)
             aside = ledgers.all[i].what;
-    a->s->has_told_plugin = ledgers.n == 0 || aside != NULL;
-    if (a->s->has_told_plugin)
+        n_decided += ledgers.all[i].n_lost;
+        for (size_t k = 0; k < STP_LEDGER_ENTRIES; k++)
+            n_decided += ledgers.all[i].entries[k].line != 0;
+    }
+    a->s->has_told_plugin = n_decided == 0 || aside != NULL;
+    if (a->s->has_told_plugin && ledgers.n > 0 && aside == NULL)
+        stp_complain("run %u (%s): no rule decided a collective: %s", a->number,
+                     a->arm->label, ledgers.all[0].what);
+    else if (a->s->has_told_plugin)
         stp_complain("run %u (%s): the plugin %s, so that no rule applied%s%s",
                      a->number, a->arm->label,
                      aside != NULL ? "stepped aside" : "was not loaded",
