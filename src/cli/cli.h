@@ -228,6 +228,11 @@ enum stp_status stp_set_plugin_environment(const char *machine_path,
 int stp_load_plugin_policy(const char *path, bool ours,
                            struct stp_policy **policy_ret);
 
+/* Refuses, as stp_trial_require_rules(), a policy of which no rule applies to
+ * communicators of 'n_ranks' of the recorded machine; 0: of all its ranks. */
+enum stp_status stp_require_rules(const char *path, const char *machine_path,
+                                  int n_ranks, struct stp_error *err);
+
 /* Returns what 'run' returns.  For another vendor's 'plugin' (NULL for ours) it
  * runs in a child: the plugin may crash, as it would crash a job, which is then
  * reported. */

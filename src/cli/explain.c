@@ -8,6 +8,7 @@
 #include "analyse/explain/explain.h"
 #include "analyse/explain/why.h"
 #include "cli/doctor/doctor.h"
+#include "core/names.h"
 #include "core/policy/memory_policy.h"
 #include "core/text.h"
 #include "plugin/lower.h"
@@ -110,12 +111,24 @@ struct explain {
     const char *set_policy; /* NULL: another vendor's plugin reads the
                                environment as it is */
     bool differs;           /* what was compared, for the exit status */
+    unsigned n_idle;        /* policies of which no rule applies, as is said */
     struct stp_error *err;
 };
 
 static bool explain_is_ours(const struct explain *e)
 {
     return e->o->plugin == NULL && !e->is_alone;
+}
+
+/* Says so if our plugin's policy has rules, and none applies to the machine. */
+static void explain_check_rules(struct explain *e, const char *path)
+{
+    struct stp_error err;
+
+    if (stp_require_rules(path, e->machine, 0, &err) != STP_ERR_RANGE)
+        return;
+    stp_complain_error(NULL, &err);
+    e->n_idle++;
 }
 
 /* ---- versions and variables ---- */
@@ -335,6 +348,7 @@ static enum stp_status explain_other(struct explain *e,
         if (status != STP_OK)
             return stp_fail_in(e->err, status, e->o->diff);
         other.policy = policy;
+        explain_check_rules(e, e->o->diff);
         status = stp_find_plugin("steptune", plugin, e->err);
     }
     other.plugin = plugin;
@@ -368,8 +382,9 @@ static enum stp_status explain_diff(struct explain *e)
         if ((e->o->coll < 0 || e->o->coll == c) && status == STP_OK)
             stp_overlay_add(&both.overlay, c, explained, 2);
     if (status == STP_OK && !e->o->machine.json)
-        printf("On %s, at %zu sizes of each collective:\n\n",
-               stp_base_name(e->machine), explained[0].n_sizes);
+        printf("On %s, at %zu sizes of %s:\n\n", stp_base_name(e->machine),
+               explained[0].n_sizes,
+               e->o->coll < 0 ? "each collective" : stp_coll_name(e->o->coll));
     stp_table_word(&t, "machine", NULL, stp_base_name(e->machine));
     stp_table_count(&t, "sizes_asked", NULL, explained[0].n_sizes);
     for (size_t i = 0; i < both.overlay.n_rows; i++) {
@@ -377,7 +392,9 @@ static enum stp_status explain_diff(struct explain *e)
 
         e->differs |= memcmp(&p[0], &p[1], sizeof(*p)) != 0;
     }
-    if (status == STP_OK)
+    if (status == STP_OK && e->n_idle == 2 && !e->o->machine.json)
+        puts("No rule of either policy applies, so that none was compared.");
+    else if (status == STP_OK)
         stp_put_choices(&both, e->o->machine.json ? &t : NULL, stdout);
     if (status == STP_OK && e->o->machine.json)
         stp_table_end(&t, stdout);
@@ -516,6 +533,8 @@ static int explain_run(void *user)
     if (!e.is_alone)
         STP_THEN(status,
                  stp_set_plugin_environment(e.machine, e.set_policy, &err));
+    if (is_ours && status == STP_OK)
+        explain_check_rules(&e, o->policy);
     chain = stp_setting("STEPTUNE_CHAIN");
     e.options.is_over = !e.is_alone && explain_plugin_is_ours(o) &&
                         chain != NULL && strcasecmp(chain, "none") != 0;

@@ -16,6 +16,7 @@
 #include "report/results/results.h"
 #include "report/terminal.h"
 #include "store/clock.h"
+#include "tune/trial.h"
 
 enum {
     SAVE_MS = 1000,
@@ -425,6 +426,10 @@ static int iterate_body(void *user, const struct stp_world *world)
         status == STP_OK)
         status = STP_ERR_IO;
     if (status == STP_OK && world->rank == 0) {
+        if (c->o.policy != NULL && c->o.plugin == NULL && it->trace == NULL &&
+            stp_trial_require_rules(c->o.policy, &it->info, &later) ==
+                STP_ERR_RANGE)
+            stp_complain_error(NULL, &later);
         exit_status = stp_report_arms(c->o.arms, &it->out.data);
         stp_report_again(&it->out.data);
     }

@@ -17,6 +17,7 @@
 #include "plugin/lower.h"
 #include "plugin/settings.h"
 #include "report/file.h"
+#include "tune/trial.h"
 
 #define FOR_OVERLAP ", because NCCL_WORKLOAD_OVERLAP is 1"
 
@@ -183,6 +184,30 @@ int stp_load_plugin_policy(const char *path, bool ours,
     stp_error_string(&err, path, why, sizeof(why));
     stp_complain("%s; the lines that decide are not known", why);
     return STP_EXIT_OK;
+}
+
+enum stp_status stp_require_rules(const char *path, const char *machine_path,
+                                  int n_ranks, struct stp_error *err)
+{
+    struct mock_machine *machine = NULL, *resized = NULL;
+    const struct mock_machine_info *known;
+    struct stp_device_info info = {0};
+    enum stp_status status;
+
+    if (mock_machine_load(machine_path, &machine) != ncclSuccess ||
+        (n_ranks > 0 &&
+         mock_machine_resize(machine, n_ranks, &resized) != ncclSuccess))
+        status = stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
+    else {
+        known = mock_machine_get_info(resized != NULL ? resized : machine);
+        info.n_ranks = (unsigned)known->n_ranks;
+        info.n_nodes = (unsigned)known->n_nodes;
+        memcpy(info.gpu, known->gpu, sizeof(info.gpu));
+        status = stp_trial_require_rules(path, &info, err);
+    }
+    mock_machine_free(resized);
+    mock_machine_free(machine);
+    return status;
 }
 
 int stp_run_plugin(const char *plugin, int (*run)(void *user), void *user)

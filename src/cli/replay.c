@@ -139,6 +139,7 @@ static int replay_run(struct replay_options *o, const struct stp_trace *trace)
     const char *slash = strrchr(o->trace, '/');
     bool ours = o->plugin == NULL;
     struct stp_error err;
+    enum stp_status status;
     int exit_status;
 
     if (o->machine.on == NULL)
@@ -169,6 +170,15 @@ static int replay_run(struct replay_options *o, const struct stp_trace *trace)
         o->policy = path; /* else as named, or the environment as it is */
     if (stp_set_plugin_environment(machine, o->policy, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
+    /* a rule may be for one of several communicators */
+    status = ours ? STP_ERR_RANGE : STP_OK;
+    for (size_t i = 0; i < trace->n_comms && status == STP_ERR_RANGE; i++)
+        status = stp_require_rules(path, machine,
+                                   o->n_ranks > 0 ? (int)o->n_ranks
+                                                  : trace->comms[i].n_ranks,
+                                   i == 0 ? &err : NULL);
+    if (status == STP_ERR_RANGE && trace->n_comms > 0)
+        stp_complain_error(NULL, &err);
     return replay_play(o, trace, machine);
 }
 

@@ -64,10 +64,9 @@ enum stp_status stp_trial_require_rules(const char *path,
     stp_compiled_free(compiled);
     if (n_apply > 0)
         return STP_OK;
-    return STP_REFUSE(
-        err,
-        "%.120s: 0 of %zu rules apply to %u ranks on %u node%s of "
-        "%s, so there is nothing to verify",
+    return stp_fail(
+        err, n_rules > 0 ? STP_ERR_RANGE : STP_ERR_SYNTAX,
+        "%.100s: 0 of %zu rules apply; none is for %u ranks on %u node%s of %s",
         path, n_rules, info->n_ranks, info->n_nodes, STP_S(info->n_nodes),
         info->gpu[0] != '\0' ? info->gpu : "an unknown GPU");
 }

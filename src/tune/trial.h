@@ -15,8 +15,8 @@ extern const struct stp_arms stp_trial_arms;
 enum stp_status stp_trial_environment(const char *path, const char *gpu,
                                       struct stp_error *err);
 
-/* Refuses, before anything is measured, a policy 'path' of which no rule
- * applies to that machine (STP_ERR_RANGE): it would verify nothing. */
+/* Refuses a policy 'path' of which no rule applies to that machine
+ * (STP_ERR_RANGE), or that has none (STP_ERR_SYNTAX): it decides nothing. */
 enum stp_status stp_trial_require_rules(const char *path,
                                         const struct stp_device_info *info,
                                         struct stp_error *err);
