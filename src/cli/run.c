@@ -297,7 +297,13 @@ static int run_set_trace(struct run_options *o)
     if (stp_find_plugin("steptune-online", plugin, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
     o->is_trace_new = stat(o->trace, &st) != 0;
-    fp = fopen(o->trace, "ae");
+    fp = fopen(o->trace, "a+e");
+    if (fp != NULL && fseek(fp, -1, SEEK_END) == 0 && fgetc(fp) != '\n') {
+        fclose(fp);
+        return stp_complain("--record-trace: %s ends within a line (a full "
+                            "disk?), expected a whole trace, or a new file",
+                            o->trace);
+    }
     if (fp == NULL || fclose(fp) != 0 || stat(o->trace, &st) != 0 ||
         !stp_absolute_path(o->trace, absolute)) {
         stp_cannot(&err, "write", o->trace);

@@ -100,9 +100,10 @@ void stp_check_complete(struct stp_contract_run *run)
         nccl = stp_contract_open(run, &how);
         stp_contract_at(run, "init");
         if (mock_comm_create(nccl, run->world->machine, mock_new_comm_id(),
-                             &comm) == ncclSuccess)
+                             &comm) == ncclSuccess) {
+            stp_contract_at(run, "finalize");
             mock_comm_destroy(comm);
-        else if (strstr(mock_last_error(), "NULL function") != NULL)
+        } else if (strstr(mock_last_error(), "NULL function") != NULL)
             STP_CONTRACT_FAIL_BY(run, "NCCL %s (tuner v%d): %s", how.version,
                                  run->tuner_versions[v], mock_last_error());
         stp_contract_unload(run, nccl);

@@ -121,8 +121,8 @@ static int list_check_env(const struct list *all, const struct list *list,
             other = "another --env";
     return other == NULL
                ? STP_EXIT_OK
-               : stp_complain("--env %s, which %s sets in the arms, too, "
-                              "expected a variable of this --env alone",
+               : stp_complain("--env %s: %s sets that variable, too, expected "
+                              "one that nothing else here sets",
                               list->name, other);
 }
 
