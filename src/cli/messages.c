@@ -68,8 +68,8 @@ void stp_print_unplayed(void)
             stp_append(names, sizeof(names), "%s%s",
                        names[0] != '\0' ? ", " : "", v.name);
     if (names[0] != '\0' && !has_told)
-        stp_complain("set here, and applied to no recorded machine but by "
-                     "`steptune explain`: %s",
+        stp_complain("%s: set here, but without effect on a recorded machine; "
+                     "`steptune explain` shows what it would be",
                      names);
     has_told = true;
 }

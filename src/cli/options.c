@@ -493,7 +493,8 @@ static void option_check_all(const struct stp_given *p,
                 option_name(r->option), path);
         if (r->option->over != NULL && stp_path_is_other(path, r->option->over))
             stp_usage_error(state,
-                            "%s '%s' is there, expected a new file or %s",
+                            "%s '%s' is a file of another kind, expected "
+                            "a new one or %s",
                             option_name(r->option), path, r->option->over);
     }
     for (int i = 0; p->line->reads && i < p->arguments.n; i++)

@@ -342,7 +342,7 @@ static const char *rules_find_idle(const struct stp_rule *rule, bool is_of_arms)
                ? "no communicator has fewer ranks than hosts"
            : is_of_arms && rule->algo == NCCL_ALGO_NVLS_TREE &&
                    rule->nodes.max == 1
-               ? "NCCL has nvls_tree over several hosts alone"
+               ? "NCCL has nvls_tree only over several hosts"
            : is_of_arms ? NULL
                         : stp_memory_rule_is_idle(rule);
 }
